@@ -24,8 +24,8 @@ help: ## this list
 
 .PHONY: demo
 demo: ## the main job in one go, on a small base image: no server, no root
-	cargo build --release --package mosb --no-default-features --features demo --bin mosb --bin demo
-	cargo run --release --package mosb --no-default-features --features demo --quiet --bin demo
+	cargo build --profile demo --package mosb --no-default-features --features demo --bin mosb --bin demo
+	cargo run --profile demo --package mosb --no-default-features --features demo --quiet --bin demo
 
 .PHONY: demo-cluster
 demo-cluster: image ## the same in a cluster: a real Kubernetes node, mosb on it, a pool that changes (root, Go 1.21 or newer)

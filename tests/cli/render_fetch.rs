@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use mosb_build::fetch::{Fetcher, HostHeaders, Options};
 use mosb_ignition::parse_data_url;
-use mosb_registry::{ProxyVariables, Secret};
+use mosb_registry::ProxyVariables;
+use mosb_types::Secret;
 use mosb_types::{Diagnostic as _, ErrorClass};
 use serde_json::{Value, json};
 

@@ -254,7 +254,7 @@ async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
             Web::start(move |_, _| vec![ServerAction::Send(reply(302, &[("location", &to)], b""))]);
         let elsewhere = fetcher(mosb_build::fetch::Options {
             proxy: mosb_registry::ProxyVariables {
-                http: Some(mosb_registry::Secret::new(proxy.url(""))),
+                http: Some(mosb_types::Secret::new(proxy.url(""))),
                 ..Default::default()
             },
             ..options(LONG)

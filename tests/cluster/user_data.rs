@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -67,7 +67,7 @@ impl Site {
             }
             if metadata["namespace"] == "mosb-system" {
                 metadata["namespace"] = json!(own);
-            } else if folder == "user-data" {
+            } else if folder == "user-data" && metadata["namespace"] == "default" {
                 metadata["namespace"] = json!(self.machines.name);
             }
             if let Some(subjects) = object.get_mut("subjects") {
@@ -79,9 +79,13 @@ impl Site {
 
     /// Whether the API server lets the controller's account do this with a Secret.
     pub fn is_allowed(&self, verb: &str, namespace: &str, name: &str) -> bool {
+        self.is_allowed_on("secrets", verb, namespace, name)
+    }
+
+    fn is_allowed_on(&self, resource: &str, verb: &str, namespace: &str, name: &str) -> bool {
         let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "spec": { "user": self.account(), "resourceAttributes": { "verb": verb, "group": "",
-                "resource": "secrets", "namespace": namespace, "name": name } } });
+                "resource": resource, "namespace": namespace, "name": name } } });
         let target = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
         let (code, answer) = self.cluster.node.api().ask("POST", target, Some(&review));
         assert_eq!(code, 201, "{answer:#}");
@@ -106,6 +110,13 @@ impl Site {
         let what = format!("machineosconfig/{}", self.cluster.pool);
         let config = self.cluster.node.wait(&what, SOON, |config| found(config).is_some());
         found(&config).unwrap()
+    }
+
+    /// Sets what joins a machine.
+    fn join(&self, config: &str) {
+        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "join" },
+            "stringData": { "ignition": config } });
+        self.cluster.namespace.apply(&object.to_string());
     }
 
     pub fn secret(&self) -> Value {
@@ -225,11 +236,7 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
     assert_ne!(auth(&given), auth(&registry.docker_config()));
 
     // What joins a machine.
-    let join = |config: &str| {
-        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "join" },
-            "stringData": { "ignition": config } });
-        site.cluster.namespace.apply(&object.to_string());
-    };
+    let join = |config: &str| site.join(config);
     site.cluster.settings_with(&json!({ "userData": { "joinSecret": "join" } }));
     let message = site.reason("InputsUnreadable");
     assert!(message.contains("/join (userData.joinSecret"), "{message}");
@@ -300,6 +307,90 @@ fn the_secret_of_new_machines_follows_the_image_in_service() {
     let has_none = |config: &Value| !config["status"].to_string().contains("\"UserData\"");
     site.cluster.node.wait(&what, SOON, has_none);
     assert_eq!(site.secret(), before);
+}
+
+/// ConfigMap `cluster-info` with signatures of these bootstrap tokens, as kubeadm and the cluster's
+/// bootstrap signer make it.
+fn sign_cluster_info(site: &Site, ids: &[&str]) {
+    let mut object = json!({ "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "cluster-info", "namespace": "kube-public" },
+        "data": { "kubeconfig": "kind: Config" } });
+    for id in ids {
+        object["data"][format!("jws-kubeconfig-{id}")] = json!("e30..c2ln");
+    }
+    site.cluster.node.apply(&object.to_string());
+}
+
+#[test]
+fn a_join_token_that_expired_is_reported() {
+    let mut site = Site::new("join-token");
+    for folder in ["kubernetes", "user-data"] {
+        site.grant(folder);
+    }
+    let kubeconfig = site.kubeconfig();
+    site.cluster.render("one");
+    site.cluster.opt_in(None);
+    site.cluster.start_with(&kubeconfig);
+    let image = site.cluster.image_after("");
+    let place = site.machines.name.clone();
+    let object = json!({ "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": NAME, "labels": { LABEL: "" } } });
+    site.machines.apply(&object.to_string());
+    wait("the rights", RIGHTS, || {
+        let reads_info = site.is_allowed_on("configmaps", "get", "kube-public", "cluster-info");
+        (reads_info && site.is_allowed("update", &place, NAME)).then_some(())
+    });
+    assert!(!site.is_allowed_on("configmaps", "get", "kube-public", "another"));
+    assert!(!site.is_allowed_on("configmaps", "update", "kube-public", "cluster-info"));
+
+    // The token with this ID was deleted, and another one is alive.
+    sign_cluster_info(&site, &["another"]);
+    let path = "/etc/kubernetes/bootstrap-kubeconfig";
+    let join = |token: &str| {
+        let config = json!({ "kind": "Config", "users": [{ "user": { "token": token } }] });
+        let source = format!("data:;base64,{}", STANDARD.encode(config.to_string()));
+        let file = json!({ "path": path, "mode": 0o600, "contents": { "source": source } });
+        site.join(
+            &json!({ "ignition": { "version": "3.2.0" }, "storage": { "files": [file] } })
+                .to_string(),
+        );
+    };
+    let (first, second) = ("abcdef.joinhunter200000", "fedcba.joinhunter200000");
+    join(first);
+    site.cluster.settings_with(&json!({ "userData": { "joinSecret": "join" } }));
+    site.annotate(LABEL, Some(&format!("{place}/{NAME}")));
+    let message = site.reason("JoinTokenExpired");
+    let secret = format!("secret {}/join", site.cluster.namespace.name);
+    for part in [path, "bootstrap token abcdef", "kube-public/cluster-info", &secret] {
+        assert!(message.contains(part), "{message}");
+    }
+    let notice = || {
+        let finished = site.cluster.mosb(&["ignition", &site.cluster.pool]);
+        assert_eq!(finished.code(), Some(0), "{finished:?}");
+        finished.stderr.contains("join-token-expired")
+    };
+    assert!(notice());
+    let (_, config) = site.with_image(&image);
+    assert!(file(&config, path).unwrap().contains(first));
+
+    // A new one.
+    sign_cluster_info(&site, &["another", "fedcba"]);
+    join(second);
+    site.reason("Current");
+    assert!(!notice());
+    let (_, config) = site.with_image(&image);
+    assert!(file(&config, path).unwrap().contains(second));
+
+    // A token with a date.
+    let payload = URL_SAFE_NO_PAD.encode(json!({ "exp": 1_767_312_000 }).to_string());
+    join(&format!("e30.{payload}.c2ln"));
+    let message = site.reason("JoinTokenExpired");
+    assert!(message.contains("expired at 2026-01-02T00:00:00Z"), "{message}");
+    assert!(notice());
+    let log = site.cluster.log();
+    assert!(!log.contains("joinhunter") && !log.contains(&payload), "{log}");
+    let place = "--namespace=kube-public";
+    site.cluster.node.kubectl(&[place, "delete", "configmap", "cluster-info"]).ok();
 }
 
 /// `mosb ignition` prints the same, and merges a machine's own config.

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use mosb_image::Digest;
-use mosb_registry::{Client, Error, Options, ProxyVariables, Secret};
+use mosb_registry::{Client, Error, Options, ProxyVariables};
+use mosb_types::Secret;
 
 use mosb_tests::registry_fixture::{
     anonymous_client, base, options, options_for, plan_on, source, target,

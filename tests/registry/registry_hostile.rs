@@ -10,8 +10,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use mosb_image::Digest;
 use mosb_registry::{
-    Blobs as _, Client, Error, LeastSpeed, Options, ProxyVariables, RetryPolicy, Secret, Timeouts,
+    Blobs as _, Client, Error, LeastSpeed, Options, ProxyVariables, RetryPolicy, Timeouts,
 };
+use mosb_types::Secret;
 
 use mosb_tests::registry_fixture::{base, options, options_for, plan_on, source, target};
 use mosb_tests::{

@@ -10,11 +10,12 @@ use tempfile::TempDir;
 use super::{DockerConfigJson, registries_conf};
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::{MirrorSourcePolicy, Mirrors, Proxy};
-use mosb_registry::http::{ProxyVariables, Secret};
+use mosb_registry::http::ProxyVariables;
 use mosb_registry::{
     self as registry, CertDirs, Client, CredentialSources, Logins, Options, SettingNames,
 };
 use mosb_types::Diagnostic;
+use mosb_types::Secret;
 
 /// A client, and the temporary folder with the files that it reads.
 #[derive(Debug)]

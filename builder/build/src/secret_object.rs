@@ -5,7 +5,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1;
 
-use mosb_registry::http::Wipe;
+use mosb_types::Wipe;
 
 /// A Secret as an object of the API. Its values are overwritten when it is dropped.
 #[derive(Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use mosb_image::Digest;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 use serde::{Deserialize, Serialize};
 
 /// A certificate, its key, and what it is for.

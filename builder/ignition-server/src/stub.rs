@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 use mosb_types::canonical_json;
 use serde_json::json;
 

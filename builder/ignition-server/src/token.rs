@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use mosb_image::Digest;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 use serde::{Deserialize, Serialize};
 
 /// How long a token is the current one. It is accepted for as long again, and for as long before,

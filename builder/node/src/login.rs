@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use mosb_registry::Secret;
+use mosb_types::Secret;
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use mosb_image::Digest;
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
-use mosb_registry::Secret;
+use mosb_types::Secret;
 
 use crate::error::Error;
 

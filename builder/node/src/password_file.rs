@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use mosb_registry::Secret;
+use mosb_types::Secret;
 use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock, openat};
 use rustix::io::Errno;
 

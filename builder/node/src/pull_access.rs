@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use mosb_build::{MAX_PULL_SETTINGS, PullSettings, Redactor};
-use mosb_registry::Secret;
+use mosb_types::Secret;
 
 use crate::error::Error;
 use crate::login::Login;

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::keyring::{Keyring, describe};
 use super::token::{Scopes, Token, TokenServer, bearer};
 use super::transport::Transport;
-use crate::http::Secret;
+use mosb_types::Secret;
 
 #[derive(Debug, Clone)]
 enum Scheme {

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use crate::http::Secret;
 use mosb_image::RepoRef;
+use mosb_types::Secret;
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]

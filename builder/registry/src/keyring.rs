@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::credentials::{CredentialEntry, CredentialsError, DockerConfig, Login, normal_host};
 use super::error::Error;
-use crate::http::Secret;
+use mosb_types::Secret;
 
 /// Logins that are handed over and lie in no file, and what messages call them.
 #[derive(Debug, Clone)]

@@ -65,7 +65,7 @@ pub mod tree_image;
 mod upload;
 mod verify;
 
-pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy, Secret};
+pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy};
 pub use blobs::{BlobStream, Blobs};
 pub use certs::CertDirs;
 pub use client::{Client, Options};

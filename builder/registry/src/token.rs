@@ -13,7 +13,8 @@ use super::error::Error;
 use super::keyring::{Credential, describe};
 use super::request::Request;
 use super::transport::Transport;
-use crate::http::{Secret, is_loopback, same_origin};
+use crate::http::{is_loopback, same_origin};
+use mosb_types::Secret;
 
 /// What a request does, and to which repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]

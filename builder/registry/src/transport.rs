@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
+use mosb_types::Secret;
 use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use url::Url;
@@ -17,8 +18,8 @@ use super::certs::Certificates;
 use super::error::Error;
 use super::request::{ERROR_BODY, Request, Response, Timeouts, TransferStats, no_response};
 use crate::http::{
-    self, AttemptOutcome, Proxies, RequestError, RetryDecision, RetryPolicy, Secret, SpeedMeter,
-    Trust, UploadMeter, UrlSource, decide_retry, jitter, retry_after, same_origin,
+    self, AttemptOutcome, Proxies, RequestError, RetryDecision, RetryPolicy, SpeedMeter, Trust,
+    UploadMeter, UrlSource, decide_retry, jitter, retry_after, same_origin,
 };
 
 /// Uploads slower than this time out.

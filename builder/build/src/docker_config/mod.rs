@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use mosb_image::RepoRef;
 use mosb_registry::credentials::{covers, user_and_password};
-use mosb_registry::http::Secret;
 use mosb_types::Diagnostic;
+use mosb_types::Secret;
 use mosb_types::canonical_json;
 
 /// Key of the logins in a Secret.

@@ -18,9 +18,10 @@ use mosb_ignition::snapshot::{
     without_credentials,
 };
 use mosb_registry::http::{
-    self, AttemptOutcome, Proxies, ProxyVariables, RequestError, RetryDecision, RetryPolicy,
-    Secret, Trust, UrlSource, decide_retry, jitter,
+    self, AttemptOutcome, Proxies, ProxyVariables, RequestError, RetryDecision, RetryPolicy, Trust,
+    UrlSource, decide_retry, jitter,
 };
+use mosb_types::Secret;
 
 /// Options of a fetcher. This module reads no environment variables and no files; the command line
 /// does.

@@ -7,8 +7,8 @@
 use serde_json::Value;
 
 use mosb_ignition::{self as ignition, Document, Merger};
-use mosb_registry::http::Secret;
 use mosb_types::Diagnostic;
+use mosb_types::Secret;
 
 /// A valid Ignition config. It may refer to others, which machines fetch.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,8 +4,8 @@ use crate::pull_settings::{Authorities, environment_file};
 use crate::{COPY_CONTAINERS, DockerConfigJson, pull_repositories, registries_conf};
 use mosb_image::PinnedRef;
 use mosb_plan::api::ClusterSettings;
-use mosb_registry::http::Secret;
 use mosb_registry::registries_conf::By;
+use mosb_types::Secret;
 
 /// Files and settings that a new machine needs to pull its image, and nothing else.
 #[derive(Debug, Clone)]

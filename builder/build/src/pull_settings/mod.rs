@@ -10,9 +10,9 @@ use crate::{pull_repositories, registries_conf};
 use mosb_image::PinnedRef;
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::{Proxy, ProxyUrl};
-use mosb_registry::http::Secret;
 use mosb_registry::registries_conf::By;
 use mosb_types::Diagnostic;
+use mosb_types::Secret;
 
 pub(crate) use authorities::Authorities;
 use registry_entry::RegistryEntry;

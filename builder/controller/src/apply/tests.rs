@@ -18,7 +18,7 @@ use crate::user_data::UserDataWrite;
 use crate::workload::{Input, release};
 use mosb_build::SecretObject;
 use mosb_plan::api::{ImageBuilderType, MachineOsBuild, MachineOsConfig, labels};
-use mosb_registry::http::Secret as Hidden;
+use mosb_types::Secret as Hidden;
 
 /// An executor whose API server gives this answer, and the requests that the server got.
 fn executor(code: u16, answer: Value) -> (Executor, Arc<Mutex<Vec<Value>>>) {

@@ -14,8 +14,8 @@ use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_boot_image::{Stub, StubError};
 use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::{BootImageSettings, StubReference};
-use mosb_registry::http::Secret;
 use mosb_types::Diagnostic as _;
+use mosb_types::Secret;
 
 /// Keys of the config: those of the machine API and of Cluster API.
 const CONFIG_KEYS: [&str; 2] = ["userData", "value"];

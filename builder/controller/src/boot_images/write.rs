@@ -9,7 +9,7 @@ use crate::cluster_cache::{BootImageKind, SeenObject};
 use crate::user_data::SecretRef;
 use mosb_build::SecretObject;
 use mosb_image::Digest;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// An object that exists, in the version that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use mosb_build::SecretObject;
 use mosb_ignition_server::{
     CERTIFICATE, CERTIFICATE_INFO, CertificateInfo, PRIVATE_KEY, ServingCertificate, pool_of,
 };
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// What to do about the server's Secrets.
 pub(crate) type ServerDecision = Decision<ServerLookup, ServerReason>;

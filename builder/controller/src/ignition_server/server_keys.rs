@@ -5,7 +5,7 @@ use k8s_openapi::ByteString;
 
 use crate::user_data::{SecretData, UserDataSecret};
 use mosb_ignition_server::{Authority, AuthorityError, TokenKey};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 const CERTIFICATE: &str = "ca.crt";
 const PRIVATE_KEY: &str = "ca.key";

@@ -18,7 +18,7 @@ use crate::cluster_cache::{ClusterCache, ManagedObject, Trigger};
 use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_ignition_server::{CertificateInfo, config_key, tokens_key};
 use mosb_plan::api::labels;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 const NOW: &str = "2026-11-25T10:00:00Z";
 

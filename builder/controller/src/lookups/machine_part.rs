@@ -6,7 +6,7 @@ use crate::lookup::Problem;
 use mosb_plan::api::RenderedName;
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_plan::plan::machine_part;
-use mosb_registry::Secret;
+use mosb_types::Secret;
 
 /// Reason of a [`Problem`]: the machine part of a target is not that of its config any more.
 pub(crate) const MACHINE_PART_CHANGED: &str = "machine-part-changed";

@@ -7,7 +7,7 @@ use crate::user_data::{JoinConfig, MachineInputs};
 use mosb_build::new_machine::PullFiles;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// The key of the Secret that joins machines of every pool without a key of its own.
 const JOIN_KEY: &str = "ignition";

@@ -8,7 +8,7 @@ use super::node_job::JobSecretContent;
 use crate::lookup::Problem;
 use crate::lookups::{MachineAccess, Resolver};
 use mosb_image::Digest;
-use mosb_registry::Secret;
+use mosb_types::Secret;
 
 /// What the Secrets of one pass are made of, once they have been read: all machines of a pool have
 /// the same pull secrets and settings, and mostly one target.

@@ -16,7 +16,7 @@ use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::workload::node_job_template;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_registry::Secret as SecretBytes;
+use mosb_types::Secret as SecretBytes;
 
 /// Key of the Secret, and the name of its file.
 const AUTH_KEY: &str = "auth.json";
@@ -330,9 +330,9 @@ mod tests {
         let job =
             OwnerJob { name: "mosb-stage-x", uid: "j", pool: "worker", verb: NodeVerb::Stage };
         for (name, part) in [("secret", None), ("secret-with-machine-part", Some(b"{}".to_vec()))] {
-            let auth = Some(mosb_registry::Secret::new(b"{}".to_vec()));
-            let machine_part = part.map(mosb_registry::Secret::new);
-            let pull_settings = Some(mosb_registry::Secret::new(b"{}".to_vec()));
+            let auth = Some(mosb_types::Secret::new(b"{}".to_vec()));
+            let machine_part = part.map(mosb_types::Secret::new);
+            let pull_settings = Some(mosb_types::Secret::new(b"{}".to_vec()));
             let content = JobSecretContent { auth, pull_settings, machine_part };
             let secret = node_secret(&job, &content);
             golden(&format!("{name}.yaml"), serde_json::to_value(secret).unwrap());

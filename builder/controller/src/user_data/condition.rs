@@ -2,19 +2,26 @@
 
 use jiff::Timestamp;
 
-use super::reason::UserDataReason;
+use super::content::MachineContent;
+use super::join_tokens::JoinToken;
+use super::reason::{Joining, UserDataReason};
+use super::secret_ref::SecretRef;
+use super::served_config::ServedConfig;
 use crate::action::{Action, NewStatus};
 use crate::kinds::Kind;
+use crate::name_list::name_list;
+use crate::rollout::Found;
 use crate::status::{ConditionUpdate, config_status};
 use crate::target::Target;
+use mosb_ignition_server::STUB_VERSION;
 use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, condition};
 
 /// Condition type: whether the Secret with the user data has the config of the current image.
 pub const USER_DATA: &str = "UserData";
-/// Reason of the condition: new machines join the cluster.
-const CURRENT: &str = "Current";
-/// Reason of the condition: nothing joins new machines to the cluster.
-const DOES_NOT_JOIN: &str = "DoesNotJoin";
+/// The most paths that a condition names.
+const MAX_PATHS: usize = 20;
+/// The most tokens that a condition names.
+const MAX_TOKENS: usize = 5;
 /// The API takes 32,768; a message may quote what somebody wrote.
 const MAX_MESSAGE_CHARS: usize = 4096;
 
@@ -27,8 +34,7 @@ pub(super) fn report(
     let (is, word, message) = match reason {
         UserDataReason::Off => return remove(config),
         UserDataReason::LookingUp => return None,
-        UserDataReason::Current { joins: true, message } => ("True", CURRENT, message),
-        UserDataReason::Current { joins: false, message } => ("True", DOES_NOT_JOIN, message),
+        UserDataReason::Current { joining, message } => ("True", joining.reason(), message),
         UserDataReason::Refused(refusal) => ("False", refusal.reason, &refusal.message),
     };
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
@@ -41,8 +47,53 @@ pub(super) fn report(
 pub(super) fn current(config: &MachineOsConfig) -> Option<UserDataReason> {
     let condition = condition(&config.status.conditions, USER_DATA)?;
     let message = condition.message.clone();
-    let joins = condition.reason == CURRENT;
-    condition.is_true().then_some(UserDataReason::Current { joins, message })
+    let joining = Joining::ALL.into_iter().find(|joining| joining.reason() == condition.reason)?;
+    condition.is_true().then_some(UserDataReason::Current { joining, message })
+}
+
+/// The message of the condition.
+pub(super) fn message(
+    secret: &SecretRef,
+    (build, target): &Found,
+    content: &MachineContent,
+    served: Option<&ServedConfig>,
+    ended: &[&JoinToken],
+) -> String {
+    let config = format!(
+        "the Ignition config (spec {}) of build {}, {}",
+        content.version(),
+        build.name,
+        target.image
+    );
+    let mut message = match served {
+        None => format!("secret {secret} has {config}"),
+        Some(served) => format!(
+            "secret {secret} has a stub (spec {STUB_VERSION}, which boot images with an older Ignition refuse) that fetches {config} from {}",
+            served.url
+        ),
+    };
+    match &content.join {
+        None => {
+            message += "; its machines boot and do not join the cluster: name the Secret that joins them in userData.joinSecret of ConfigMap mosb-config";
+        }
+        Some(join) if !ended.is_empty() => {
+            let causes: Vec<String> = ended.iter().map(|token| token.describe_end()).collect();
+            message += &format!(
+                "; its machines boot and do not join the cluster: {}; put a new token into {} (userData.joinSecret), and the user data follows",
+                name_list(&causes, MAX_TOKENS),
+                join.origin
+            );
+        }
+        Some(_) => {}
+    }
+    let paths = &content.secret_paths;
+    if !paths.is_empty() {
+        message += &format!(
+            "; whoever can read user data can read files that look like secrets: {}",
+            name_list(paths, MAX_PATHS)
+        );
+    }
+    message
 }
 
 fn remove(config: &MachineOsConfig) -> Option<Action> {

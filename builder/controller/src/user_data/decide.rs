@@ -6,9 +6,10 @@ use jiff::Timestamp;
 
 use super::condition;
 use super::content::MachineContent;
-use super::reason::{Refusal, UserDataReason};
+use super::join_tokens::ClusterInfo;
+use super::reason::{Joining, Refusal, UserDataReason};
 use super::secret_ref::SecretRef;
-use super::served_config::{ServedConfig, ServingPlace};
+use super::served_config::ServingPlace;
 use super::snapshot::{FoundSecret, UserDataSnapshot};
 use super::target;
 use super::user_data_secret::{
@@ -17,13 +18,10 @@ use super::user_data_secret::{
 use crate::action::Action;
 use crate::decision::Decision;
 use crate::ignition_server::{authority_secret, server_secret};
-use crate::name_list::name_list;
-use crate::rollout::Found;
-use mosb_ignition_server::STUB_VERSION;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_registry::http::Secret;
 use mosb_types::Diagnostic as _;
+use mosb_types::Secret;
 
 /// What to do about the user data.
 pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason>;
@@ -35,6 +33,8 @@ pub(crate) enum UserDataLookup {
     Secret(SecretRef),
     /// What the config of machines with this image is made of. Result: `inputs` of the results.
     Inputs(Box<NodeTarget>),
+    /// The bootstrap tokens that are alive. Result: `cluster_info` of the results.
+    ClusterInfo,
 }
 
 /// No watch shows the Secret, so a change of it is found after this time.
@@ -43,8 +43,6 @@ pub(super) const RECHECK: Duration = Duration::from_secs(600);
 pub(super) const REFUSED_REQUEUE: Duration = Duration::from_secs(60);
 /// Reason of the condition: what the config is made of can't be read.
 const INPUTS_UNREADABLE: &str = "InputsUnreadable";
-/// The most paths that a condition names.
-const MAX_PATHS: usize = 20;
 
 pub(crate) fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDecision {
     let config = &snapshot.config;
@@ -60,8 +58,8 @@ pub(crate) fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDec
         Ok(Evaluation::Checked(reason)) => {
             UserDataDecision { requeue_after: Some(RECHECK), ..UserDataDecision::unchanged(reason) }
         }
-        Ok(Evaluation::Current { writes, joins, message }) => {
-            let reason = UserDataReason::Current { joins, message };
+        Ok(Evaluation::Current { writes, joining, message }) => {
+            let reason = UserDataReason::Current { joining, message };
             let writes = writes.into_iter().map(|write| Action::WriteUserData(Box::new(write)));
             // The condition comes last: it describes what was written.
             let actions = writes.chain(condition::report(config, &reason, now));
@@ -96,7 +94,7 @@ enum Evaluation {
     Current {
         /// What machines fetch is there before the stub that fetches it.
         writes: Vec<UserDataWrite>,
-        joins: bool,
+        joining: Joining,
         message: String,
     },
 }
@@ -182,16 +180,29 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
             Refusal::new(reason, error.to_string())
         })?,
     };
+    let info = match &snapshot.lookup_results.cluster_info {
+        None if content.needs_cluster_info() => {
+            return Ok(Evaluation::LookUp(UserDataLookup::ClusterInfo));
+        }
+        found => found.as_ref().unwrap_or(&ClusterInfo::Unknown),
+    };
+    let ended = content.ended_tokens(info, now);
+    let joining = match &content.join {
+        None => Joining::DoesNotJoin,
+        Some(_) if ended.is_empty() => Joining::Joins,
+        Some(_) => Joining::TokenExpired,
+    };
     let whole = content.to_bytes();
     let pool = &config.spec.machine_config_pool.name;
     let served = place.map(|place| place.serve(pool, &whole, now)).transpose()?;
     let given = served.as_ref().map_or(&whole, |served| &served.stub);
     let newer = there.expose().with(given, &SecretOwner::of(&config.metadata));
     let newer = newer.map_err(|unwritable| describe(&secret, unwritable))?;
-    let message = message(&secret, &(build, target), &content, served.as_ref());
+    let found = (build, target);
+    let message = condition::message(&secret, &found, &content, served.as_ref(), &ended);
     let own = newer.map(|object| UserDataWrite { secret, object: Secret::new(object) });
     let writes = served.and_then(|served| served.write).into_iter().chain(own).collect();
-    Ok(Evaluation::Current { writes, joins: content.joins, message })
+    Ok(Evaluation::Current { writes, joining, message })
 }
 
 /// Another MachineOSConfig that names the Secret changes nothing for the one that has it.
@@ -262,37 +273,4 @@ fn describe(secret: &SecretRef, unwritable: Unwritable) -> Refusal {
             Refusal::new("TooLarge", message)
         }
     }
-}
-
-/// The message of the condition.
-fn message(
-    secret: &SecretRef,
-    (build, target): &Found,
-    content: &MachineContent,
-    served: Option<&ServedConfig>,
-) -> String {
-    let config = format!(
-        "the Ignition config (spec {}) of build {}, {}",
-        content.version(),
-        build.name,
-        target.image
-    );
-    let mut message = match served {
-        None => format!("secret {secret} has {config}"),
-        Some(served) => format!(
-            "secret {secret} has a stub (spec {STUB_VERSION}, which boot images with an older Ignition refuse) that fetches {config} from {}",
-            served.url
-        ),
-    };
-    if !content.joins {
-        message += "; its machines boot and do not join the cluster: name the Secret that joins them in userData.joinSecret of ConfigMap mosb-config";
-    }
-    let paths = &content.secret_paths;
-    if !paths.is_empty() {
-        message += &format!(
-            "; whoever can read user data can read files that look like secrets: {}",
-            name_list(paths, MAX_PATHS)
-        );
-    }
-    message
 }

@@ -1,10 +1,11 @@
 //! Resolves the lookups: reads the Secret, and what its config is made of.
 
 use k8s_openapi::api::core::v1;
-use kube::Api;
+use kube::{Api, Client};
 
 use super::content::MachineInputs;
 use super::decide::UserDataLookup;
+use super::join_tokens::ClusterInfo;
 use super::secret_ref::SecretRef;
 use super::snapshot::{FoundSecret, UserDataSnapshot};
 use crate::Error;
@@ -15,8 +16,8 @@ use crate::lookups::Resolver;
 use crate::reconciler::NoDecision;
 use mosb_plan::api::MachineOsConfig;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_registry::http::Secret;
 use mosb_types::ErrorClass;
+use mosb_types::Secret;
 
 /// Adds the results of all lookups to the snapshot.
 pub(super) async fn look_up(
@@ -34,6 +35,10 @@ pub(super) async fn look_up(
                 let inputs = inputs(resolver, &snapshot.config, target).await?;
                 snapshot.lookup_results.inputs = Some(inputs);
             }
+            UserDataLookup::ClusterInfo => {
+                let info = read_cluster_info(&resolver.client).await?;
+                snapshot.lookup_results.cluster_info = Some(info);
+            }
         }
     }
     Ok(())
@@ -50,6 +55,17 @@ pub(crate) async fn read_secret(
         Err(error) if is_not_found(&error) => Ok(FoundSecret::Missing),
         Err(error) if is_forbidden(&error) => Ok(FoundSecret::Forbidden(describe(&error))),
         Err(error) => Err(Error::api(format!("secret {secret}"), "get")(error).into()),
+    }
+}
+
+/// Reads ConfigMap `cluster-info`. Clusters that were not made by kubeadm may not have it, and the
+/// right to it is optional.
+pub(super) async fn read_cluster_info(client: &Client) -> Result<ClusterInfo, Error> {
+    let api: Api<v1::ConfigMap> = Api::namespaced(client.clone(), "kube-public");
+    match api.get("cluster-info").await {
+        Ok(info) => Ok(info.into()),
+        Err(error) if is_not_found(&error) || is_forbidden(&error) => Ok(ClusterInfo::Unknown),
+        Err(error) => Err(Error::api("configmap kube-public/cluster-info", "get")(error)),
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `snapshot`, `observe` | the input of a decision; cache → snapshot |
 //! | `target` | which image a new machine boots |
 //! | `content` | the Ignition config of a machine |
+//! | `join_tokens` | the tokens that join machines, and whether they have ended |
 //! | `user_data_secret` | the Secret as it is, and as it should be |
 //! | `served_config` | the config at `mosb serve-ignition`, and the stub that fetches it |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
@@ -26,6 +27,7 @@
 mod condition;
 mod content;
 mod decide;
+mod join_tokens;
 mod lookups;
 mod observe;
 mod reason;

@@ -10,11 +10,34 @@ pub(crate) enum UserDataReason {
     LookingUp,
     /// The Secret has the config, or gets it now.
     Current {
-        joins: bool,
+        joining: Joining,
         message: String,
     },
     /// The Secret stays as it is.
     Refused(Refusal),
+}
+
+/// Whether the machines that get the config join the cluster, as far as mosb can see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joining {
+    Joins,
+    /// Nothing joins them.
+    DoesNotJoin,
+    /// With a token that has ended.
+    TokenExpired,
+}
+
+impl Joining {
+    pub const ALL: [Self; 3] = [Self::Joins, Self::DoesNotJoin, Self::TokenExpired];
+
+    /// The reason of the condition.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Joins => "Current",
+            Self::DoesNotJoin => "DoesNotJoin",
+            Self::TokenExpired => "JoinTokenExpired",
+        }
+    }
 }
 
 /// Why a Secret stays as it is.

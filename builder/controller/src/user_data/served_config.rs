@@ -15,7 +15,7 @@ use crate::ignition_server::{
 use mosb_ignition_server::{Period, accepted_tokens, config_key, stub, tokens_key};
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::payload::gzip;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// The most bytes of one pool's config, of the Secret that all share.
 const MAX_POOL_SIZE: usize = MAX_SECRET_SIZE / 4;

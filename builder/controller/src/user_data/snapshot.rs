@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::content::MachineInputs;
+use super::join_tokens::ClusterInfo;
 use super::secret_ref::SecretRef;
 use super::user_data_secret::UserDataSecret;
 use crate::lookup::Problem;
 use crate::snapshot::Versions;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// Everything observed for a MachineOSConfig.
 #[derive(Debug, Clone)]
@@ -40,6 +41,7 @@ pub(crate) struct UserDataLookupResults {
     pub secrets: BTreeMap<SecretRef, FoundSecret>,
     /// What the config is made of, or why it can't be read.
     pub inputs: Option<Result<MachineInputs, Problem>>,
+    pub cluster_info: Option<ClusterInfo>,
 }
 
 /// A Secret that was asked for.

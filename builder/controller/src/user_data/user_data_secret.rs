@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1;
 use super::secret_ref::SecretRef;
 use mosb_build::SecretObject;
 use mosb_plan::api::{Metadata, labels};
-use mosb_registry::http::{Secret, Wipe};
+use mosb_types::{Secret, Wipe};
 
 /// The most bytes that the values of a Secret may have together (Kubernetes: `MaxSecretSize`).
 pub(crate) const MAX_SECRET_SIZE: usize = 1024 * 1024;

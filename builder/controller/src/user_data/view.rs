@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 
 use super::content::{ContentError, MachineContent};
+use super::join_tokens::ClusterInfo;
+use super::lookups::read_cluster_info;
 use super::target;
 use crate::Error;
 use crate::cluster_cache::ClusterCache;
@@ -17,7 +20,7 @@ use crate::namespaces::Namespaces;
 use crate::rollout::TargetError;
 use mosb_build::new_machine::OwnConfig;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 use mosb_types::{Diagnostic, ErrorClass, Finding};
 
 /// The time limit of reading what a config is made of.
@@ -118,15 +121,20 @@ pub async fn machine_ignition(
     })?;
     let content = MachineContent::new(&inputs, request.own.clone());
     let content = content.map_err(|source| MachineIgnitionError::Content { pool, source })?;
+    let info = if content.needs_cluster_info() {
+        read_cluster_info(client).await?
+    } else {
+        ClusterInfo::Unknown
+    };
     Ok(MachineIgnition {
         machine_os_config: config.metadata.name.clone(),
         build: build.name,
         image: target.image.to_string(),
         rendered_config: inputs.rendered.name().to_string(),
         config: content.config().clone(),
-        joins: content.joins,
+        joins: content.join.is_some(),
         has_logins: content.has_logins,
-        notices: notices(&content),
+        notices: notices(&content, &info, Timestamp::now()),
     })
 }
 
@@ -147,12 +155,24 @@ fn config_of(
     }
 }
 
-fn notices(content: &MachineContent) -> Vec<Finding> {
+pub(super) fn notices(
+    content: &MachineContent,
+    info: &ClusterInfo,
+    now: Timestamp,
+) -> Vec<Finding> {
     let mut notices = Vec::new();
-    if !content.joins {
+    if content.join.is_none() {
         let message = "machines boot and do not join the cluster; name the Secret that joins them in userData.joinSecret of ConfigMap mosb-config, or give --merge";
         notices.push(Finding::new("does-not-join", message));
     }
+    let origin = content.join.as_ref().map(|join| &*join.origin).unwrap_or_default();
+    notices.extend(content.ended_tokens(info, now).into_iter().map(|token| {
+        let message = format!(
+            "{}, so machines do not join the cluster; put a new token into {origin}, or give --merge",
+            token.describe_end()
+        );
+        Finding::new("join-token-expired", message).path(token.path.clone())
+    }));
     notices.extend(content.secret_paths.iter().map(|path| {
         let message = format!("{path} looks like a secret: whoever can read user data can read it");
         Finding::new("looks-secret", message).path(path.clone())

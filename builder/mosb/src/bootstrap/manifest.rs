@@ -6,7 +6,7 @@ use serde_json::Value;
 use mosb_build::SecretObject;
 use mosb_plan::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
 use mosb_plan::render::Component;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// An object with its origin and its original JSON.
 #[derive(Debug, Clone)]

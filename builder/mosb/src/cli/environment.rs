@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use mosb_registry::Secret;
+use mosb_types::Secret;
 
 /// The variables that mosb uses. An empty one counts as not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

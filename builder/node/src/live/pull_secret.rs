@@ -10,7 +10,7 @@ use std::path::Path;
 use mosb_image::Digest;
 use mosb_plan::plan::VAR_FILES;
 use mosb_plan::plan::live::PULL_SECRET;
-use mosb_registry::Secret;
+use mosb_types::Secret;
 use rustix::fs::{AtFlags, Gid, Mode, Uid, fchmod, fchown, fsync};
 
 use crate::attributes::copy_attributes;

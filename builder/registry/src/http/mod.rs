@@ -1,12 +1,11 @@
 //! What all HTTP code shares: one way to make a client, one reading of proxies, one decision
-//! whether a request is sent again, one rule which addresses a server may name, one measure of a
-//! peer that is too slow, and values that are never printed. No requests are sent from here.
+//! whether a request is sent again, one rule which addresses a server may name, and one measure of
+//! a peer that is too slow. No requests are sent from here.
 
 mod client;
 mod proxy;
 mod request_error;
 mod retry;
-mod secret;
 mod speed;
 mod upload_speed;
 mod url_source;
@@ -16,7 +15,6 @@ pub use proxy::{BadProxy, ProxyVariables};
 pub use proxy::{Proxies, is_loopback};
 pub use request_error::RequestError;
 pub use retry::{AttemptOutcome, RetryDecision, RetryPolicy, decide_retry, jitter, retry_after};
-pub use secret::{Secret, Wipe};
 pub use speed::LeastSpeed;
 pub use speed::SpeedMeter;
 pub use upload_speed::UploadMeter;

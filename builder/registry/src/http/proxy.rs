@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use super::secret::Secret;
+use mosb_types::Secret;
 
 /// The variables, as `cli` read them (upper case first, then lower). They may hold a password.
 #[derive(Debug, Clone, Default)]

@@ -177,7 +177,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::http::{AttemptOutcome, ProxyVariables, RequestError, Secret};
+    use crate::http::{AttemptOutcome, ProxyVariables, RequestError};
+    use mosb_types::Secret;
 
     #[test]
     fn a_server_names_no_link_local_address_and_only_one_on_loopback_names_loopback() {

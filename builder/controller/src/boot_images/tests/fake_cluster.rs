@@ -17,7 +17,7 @@ use crate::cluster_cache::{BootImageKind, SeenObject};
 use crate::user_data::{FoundSecret, SecretRef};
 use mosb_boot_image::{Architecture, Golden};
 use mosb_plan::api::ClusterSettings;
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 /// All kinds are managed.
 pub const ALL: &str = "bootImages: {machineManagers: [

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret as SecretResource;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretResource};
 use serde_json::{Value, json};
 
 use crate::action::{Action, NewStatus};
@@ -10,6 +10,7 @@ use crate::ignition_server::ServerKeys;
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
+use crate::user_data::join_tokens::ClusterInfo;
 use crate::user_data::snapshot::{FoundSecret, UserDataLookupResults, UserDataSnapshot};
 use mosb_build::PushLogin;
 use mosb_build::new_machine::PullFiles;
@@ -19,11 +20,13 @@ use mosb_plan::api::rollout::NodeTarget;
 use mosb_plan::api::{
     ClusterSettings, Condition, MachineOsBuild, MachineOsConfig, RenderedConfig, condition, labels,
 };
-use mosb_registry::http::Secret;
+use mosb_types::Secret;
 
 pub const SECRET: &str = "machines/worker-user-data";
 pub const PASSWORD: &str = "hunter2";
 pub const TOKEN: &str = "join-hunter2";
+/// The secret half of a bootstrap token.
+pub const TOKEN_SECRET: &str = "joinhunter200000";
 
 pub fn image(number: u32) -> PinnedRef {
     format!("reg.example/os@{}", Digest::of(&number.to_be_bytes())).parse().unwrap()
@@ -55,6 +58,8 @@ pub struct Fixture {
     pub server: Option<SecretResource>,
     pub now: Timestamp,
     pub join: Option<String>,
+    /// ConfigMap `cluster-info`; none if it may not be read.
+    pub cluster_info: Option<ConfigMap>,
     pub push_login: Option<String>,
     /// A file of the rendered config, and its source.
     pub file: String,
@@ -91,6 +96,7 @@ impl Fixture {
             server: Some(of_server("mosb-ignition-server")),
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             join: Some(join_config()),
+            cluster_info: None,
             push_login: None,
             file: "/etc/motd".to_owned(),
             source: "data:,x".to_owned(),
@@ -172,12 +178,18 @@ impl Fixture {
                 UserDataLookup::Inputs(target) => {
                     snapshot.lookup_results.inputs = Some(Ok(self.inputs(target)));
                 }
+                UserDataLookup::ClusterInfo => {
+                    let info = self.cluster_info.clone();
+                    let info = info.map_or(ClusterInfo::Unknown, ClusterInfo::from);
+                    snapshot.lookup_results.cluster_info = Some(info);
+                }
             }
         };
         let most = if self.endpoint.is_some() { 4 } else { 2 };
+        let most = most + usize::from(self.lookups.contains(&UserDataLookup::ClusterInfo));
         assert!(self.lookups.len() <= most, "{:?}", self.lookups);
         let shown = format!("{:?} {snapshot:?}", (&decision.actions, &decision.reason));
-        for hidden in [PASSWORD, TOKEN] {
+        for hidden in [PASSWORD, TOKEN, TOKEN_SECRET] {
             assert!(!shown.contains(hidden), "{hidden} in {shown}");
         }
         for action in &decision.actions {
@@ -280,8 +292,12 @@ fn authority() -> SecretResource {
 
 /// What joins a machine.
 pub fn join_config() -> String {
-    let source = format!("data:,{TOKEN}");
-    let file = json!({ "path": "/etc/kubernetes/bootstrap", "contents": { "source": source } });
+    join_config_with(&json!({ "source": format!("data:,{TOKEN}") }))
+}
+
+/// What joins a machine: a file with these contents.
+pub fn join_config_with(contents: &Value) -> String {
+    let file = json!({ "path": "/etc/kubernetes/bootstrap", "contents": contents });
     json!({ "ignition": { "version": "3.2.0" }, "storage": { "files": [file] } }).to_string()
 }
 

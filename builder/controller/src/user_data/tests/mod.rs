@@ -2,6 +2,7 @@
 
 mod decided;
 mod fixture;
+mod join_tokens;
 mod observed;
 mod refused;
 mod served;

@@ -20,8 +20,8 @@ use mosb_build::SecretObject;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::{API_VERSION, foreign_config};
 use mosb_plan::render::Component;
-use mosb_registry::http::Secret;
 use mosb_types::Finding;
+use mosb_types::Secret;
 
 /// The maximum number of objects, far more than a cluster has.
 const MOST: usize = 50_000;

@@ -1,4 +1,7 @@
-//! What must never be printed, nor stay in memory.
+//! Values that are never printed and do not stay in memory.
+//!
+//! Not `secrecy` 0.10: a `SecretBox` can't be compared, and it holds only what implements `Zeroize`.
+//! URLs, JSON values and maps would each need a type of their own, longer than this file.
 
 use std::collections::BTreeMap;
 use std::fmt;
