@@ -27,7 +27,21 @@ use mosb_build::resolve::{self, RenderFailure};
 use mosb_plan::render::{self, Request};
 use mosb_types::{Diagnostic as _, Finding};
 
+/// Checks the manifests of a new cluster whose machines run images that exist already
+///
+/// Each MachineOSConfig names its image in the annotation machineconfiguration.openshift.io/pre-built-image. For openshift,
+/// MachineOSConfigs for the installer's manifests are written; for kubernetes all first manifests, and for each pool the
+/// Ignition config of new machines. All problems are reported at once, and then nothing is written.
+///
+/// Exit codes: 0 done; 1 a registry rejected a request; 2 wrong use, invalid manifests; 3 a registry
+/// could not be reached.
+///
+/// Examples:
+///
+///   mosb bootstrap --manifests install/manifests --output seeded --pull-secret pull-secret.json
+///   mosb bootstrap --manifests cluster/ --output out && kubectl apply -f out/
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Bootstrap {
     /// The cluster's first manifests: files, directories (their *.yaml, *.yml and *.json), or - for stdin
     #[arg(long, value_name = "DIR", required = true, num_args = 1.., value_parser = arguments::input())]

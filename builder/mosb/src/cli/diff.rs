@@ -26,7 +26,20 @@ use mosb_plan::plan::diff::{
 use mosb_plan::plan::live::{LiveAction, LiveChange};
 use mosb_registry::Source;
 
+/// Shows what changes from one config or image to another
+///
+/// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
+/// For file contents, only size and digest are shown. For an image that was built with --base, give the same --base: the
+/// config is then compared as it would be built on that base.
+///
+/// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
+///
+/// Examples:
+///
+///   mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
+///   mosb diff oci:out:rendered-worker-… worker.yaml --base oci:fcos
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct DiffCommand {
     /// The old config or image
     #[arg(value_name = "CONFIG|IMAGE", value_parser = operand)]

@@ -15,7 +15,13 @@ use mosb_image::layer::{Listed, ListedKind};
 use mosb_image::overlay::{LayerEntry, Meta, Node};
 use mosb_registry::Source;
 
+/// Lists the paths that a build added or changed
+///
+/// Example:
+///
+///   mosb files registry.example.com/os/worker@sha256:…
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Files {
     /// host/repo[:tag][@digest], or oci:DIR[:TAG][@digest]
     #[arg(value_parser = arguments::source)]

@@ -17,7 +17,15 @@ use mosb_image::Platform;
 use mosb_plan::api::labels;
 use mosb_registry::{Resolved, Source};
 
+/// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
+///
+/// An image that mosb did not build is shown too, and marked as such.
+///
+/// Example:
+///
+///   mosb inspect oci:out:rendered-worker-…
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Inspect {
     /// host/repo[:tag][@digest], or oci:DIR[:TAG][@digest]
     #[arg(value_parser = arguments::source)]

@@ -19,7 +19,6 @@ mod cluster;
 mod command;
 mod context;
 mod diff;
-mod environment;
 mod error;
 mod failure;
 mod files;
@@ -55,11 +54,10 @@ use std::io::Write as _;
 
 use command::{Cli, Command};
 use context::Session;
-use environment::Environment;
 use error::Error;
 pub use failure::{Failure, Result};
 use progress::Progress;
-use settings::{Format, LogFormat};
+use settings::{Environment, Format, LogFormat};
 use signals::until_signal;
 
 /// The exit code of the program.

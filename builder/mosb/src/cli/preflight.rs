@@ -23,7 +23,21 @@ use mosb_build::registry_client::RegistryClient;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{self as registry, Client, Destination, Options, Target};
 
+/// Checks images and registries before an installation relies on them
+///
+/// For each image: does the registry respond; may the image be pulled (manifest, config and a layer are read); is it
+/// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is started
+/// and cancelled)? The log on stderr has a line with a timestamp for each check.
+///
+/// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
+///
+/// Examples:
+///
+///   mosb preflight registry.example.com/os/worker@sha256:… --authfile pull-secret.json
+///   mosb preflight --manifests install/manifests --pull-secret pull-secret.json
+///   mosb preflight quay.io/acme/os:v1 --push quay.io/acme/os --platform linux/amd64 -o json
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Preflight {
     /// host/repo[:tag][@digest]
     #[arg(value_name = "IMAGE", required_unless_present = "manifests", value_parser = image)]

@@ -10,7 +10,17 @@ use super::signals::first_signal;
 use super::{ExitCode, Result};
 use mosb_ignition_server::{Limits, Server};
 
+/// Serves the Ignition configs of new machines, where a provider takes fewer bytes: the program of a Deployment
+///
+/// The user data of machines then is a small config, which fetches that of its pool with a token. Reads only a
+/// directory, in which Kubernetes mounts the Secret mosb-ignition-server, and uses no API. Any other request than that of
+/// a pool's config with a token of that pool gets the same 404.
+///
+/// Example:
+///
+///   mosb serve-ignition --configs /configs
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct ServeIgnition {
     /// The directory with certificate, tokens and configs; it is read again whenever it changes
     #[arg(long, value_name = "DIR")]

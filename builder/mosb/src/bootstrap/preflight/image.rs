@@ -1,13 +1,14 @@
-//! Checks that an image can be pulled and is compatible with the machines.
+//! Checks that an image can be pulled and is compatible with the machines, and that later ones can be pushed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::watch;
 
 use super::explain::{explain, is_permanent};
 use super::report::{ImageCheck, Kind, Outcome};
-use super::{ImageToCheck, Remedies, compatibility};
+use super::{ImageToCheck, Push, Remedies, compatibility};
 use mosb_image::{ImageRef, Platform};
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
@@ -272,4 +273,28 @@ async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> 
             ),
         ),
     }
+}
+
+/// Begins an upload and cancels it. Returns `None` if it must stop before the registry answers.
+pub(super) async fn push(
+    push: &Push,
+    remedies: Remedies,
+    stop: &mut watch::Receiver<bool>,
+) -> Option<ImageCheck> {
+    let begun = tokio::select! {
+        begun = push.client.open_upload(&push.repo) => begun,
+        _ = stop.wait_for(|stop| *stop) => return None,
+    };
+    let repo = &push.repo;
+    Some(match begun {
+        Ok(upload) => {
+            let left = if upload.cancel().await {
+                "was begun and cancelled"
+            } else {
+                "was begun; the registry did not cancel it, and will drop it by itself"
+            };
+            ImageCheck::passed(Kind::Push, format!("an upload to {repo} {left}"))
+        }
+        Err(error) => explain(Kind::Push, &error, repo.host(), remedies),
+    })
 }

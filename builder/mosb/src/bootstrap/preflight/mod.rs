@@ -6,10 +6,8 @@
 //! no message contains a credential, and the checks end within a fixed time.
 
 mod compatibility;
-mod error;
 mod explain;
 mod image;
-mod push;
 mod report;
 mod run;
 
@@ -18,8 +16,7 @@ use std::time::Duration;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
 
-pub use error::Error;
-pub use report::{CheckedImage, ImageCheck, Kind, Outcome, Report};
+pub use report::{CheckedImage, Error, ImageCheck, Kind, Outcome, Report};
 pub use run::check;
 
 #[derive(Debug, Clone)]

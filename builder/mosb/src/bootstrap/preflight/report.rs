@@ -5,8 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::error::Error;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic, Finding};
 
 /// The result of the checks before an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -215,6 +214,28 @@ impl Report {
         }
         findings
     }
+}
+
+/// The checks did not pass.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum Error {
+    /// At least one check failed.
+    #[error(
+        "the images of the installation can't be used; mend what is named, nothing was written"
+    )]
+    #[diagnostic(code = "preflight-failed", class = Rejected, findings = findings.clone())]
+    Failed {
+        /// Checks that failed or could not be made.
+        findings: Vec<Finding>,
+    },
+    /// No check failed, but at least one could not be made.
+    #[error("the images of the installation can't be checked now; try again, nothing was written")]
+    #[diagnostic(code = "preflight-unknown", class = Transient, findings = findings.clone())]
+    Unknown {
+        /// Checks that could not be made.
+        findings: Vec<Finding>,
+    },
 }
 
 #[cfg(test)]

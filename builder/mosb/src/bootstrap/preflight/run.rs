@@ -8,8 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::image::{self, Stock};
-use super::push::push;
+use super::image::{self, Stock, push};
 use super::report::{CheckedImage, ImageCheck, Kind, Outcome, Report};
 use super::{ImageToCheck, Remedies};
 use mosb_registry::Client;

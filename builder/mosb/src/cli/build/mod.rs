@@ -36,7 +36,17 @@ use planned::{PlannedBuild, check_tag, complete, draft, planning};
 use prepared_base::On;
 use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image, tag_moved};
 
+/// Builds the image of a rendered MachineConfig, and pushes it
+///
+/// The image is tagged with the rendered name, which moves, and with the build name, which stays. Built directly,
+/// the same inputs are the same image everywhere: same digest.
+///
+/// Examples:
+///
+///   mosb build worker.yaml --output registry.example.com/os/worker
+///   oc get mc rendered-worker-… -o yaml | mosb build - --output oci:out --digestfile digest
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Build {
     #[command(flatten)]
     pub inputs: Inputs,

@@ -1,7 +1,7 @@
 //! `mosb builds`: the builds and former images of pools.
 
 use clap::Args;
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,7 +17,14 @@ use mosb_controller::rollout::{self, BuildView};
 /// Names of nodes in a row of a build.
 const NAMED_NODES: usize = 3;
 
+/// Lists the images of a pool, or of all pools, newest first, and where they run
+///
+/// Examples:
+///
+///   mosb builds
+///   mosb builds worker
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Builds {
     /// The pool [default: all pools]
     pub pool: Option<String>,

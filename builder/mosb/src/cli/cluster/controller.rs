@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::Cluster;
 use crate::cli::arguments::{self, usage};
-use crate::cli::environment::Environment;
+use crate::cli::settings::Environment;
 use crate::cli::signals::first_signal;
 use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, Namespaces, Options};
@@ -16,7 +16,16 @@ use mosb_controller::{self as controller, Namespaces, Options};
 /// A longer time would block a worker for hours: a reconcile may look up several things.
 const LONGEST_LOOKUP: Duration = Duration::from_secs(3600);
 
+/// Builds images in a cluster whenever a pool's config changes: the program of the Deployment
+///
+/// Watches MachineOSConfigs, pools and builds, creates a Job for each build, and updates their statuses. If several
+/// controllers run in a namespace, a Lease selects the one that acts.
+///
+/// Example:
+///
+///   mosb controller --namespace mosb-system --kubeconfig ~/.kube/config
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Controller {
     #[command(flatten)]
     pub cluster: Cluster,

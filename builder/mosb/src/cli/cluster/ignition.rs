@@ -19,7 +19,18 @@ use mosb_build::new_machine::OwnConfig;
 use mosb_controller::user_data::{self, IgnitionRequest};
 use mosb_types::{Finding, canonical_json};
 
+/// Prints the Ignition config of a new machine of a pool
+///
+/// The machine boots the image in service (or the build to which the pool is pinned) and joins the cluster, if
+/// userData.joinSecret of ConfigMap mosb-config names the Secret with what joins it. The same config is in the Secret of the
+/// annotation mosb.dev/user-data. It contains a login that can pull the image: give it only to machines.
+///
+/// Examples:
+///
+///   mosb ignition worker > worker.ign
+///   mosb ignition worker --build worker-0123456789abcdef0123456789abcdef --merge node-7.ign > node-7-complete.ign
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Ignition {
     /// The pool
     pub pool: String,

@@ -11,7 +11,16 @@ use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, ClusterCache, LogLine};
 use mosb_plan::api::BuildName;
 
+/// Shows the log of a build's pod, container by container
+///
+/// The pod of a build that succeeded is deleted.
+///
+/// Examples:
+///
+///   mosb logs -f worker
+///   mosb logs worker-0123456789abcdef0123456789abcdef
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Logs {
     /// A pool, or a build's name
     #[arg(value_name = "POOL|BUILD")]

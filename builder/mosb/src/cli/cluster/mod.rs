@@ -9,6 +9,7 @@ pub mod logs;
 pub mod nodes;
 pub mod rebuild;
 pub mod rollout;
+pub mod rollout_status;
 pub mod status;
 pub mod wait;
 

@@ -1,7 +1,7 @@
 //! `mosb nodes`: which images nodes run, and which files of them they hide.
 
 use clap::{Args, Subcommand};
-use k8s_openapi::jiff::Timestamp;
+use jiff::Timestamp;
 use kube::Client;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,15 +9,21 @@ use serde::Serialize;
 use super::rollout::{PoolRequest, age, short, snapshot};
 use super::{Cluster, no_pool};
 use crate::cli::context::Session;
-use crate::cli::node::{NodeEtc, PathList};
+use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object;
 use crate::cli::page::{Page, or_none};
 use crate::cli::{ExitCode, Result};
 use mosb_controller::rollout::{self, NodeView, RolloutRequest};
 use mosb_controller::{ClusterCache, Namespaces};
 
+/// Lists nodes, and which images they run, should run and have staged
+///
+/// Examples:
+///
+///   mosb nodes worker -o json
+///   mosb nodes drift worker
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub struct Nodes {
     /// The pool [default: all nodes]
     pub pool: Option<String>,

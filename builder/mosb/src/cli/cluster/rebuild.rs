@@ -12,7 +12,15 @@ use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, ClusterCache, PoolView};
 use mosb_types::escape_control;
 
+/// Requests a new build of a pool's image
+///
+/// What must be run is run again, so that updates come in.
+///
+/// Example:
+///
+///   mosb rebuild worker && mosb wait worker
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Rebuild {
     /// The pool
     pub pool: String,

@@ -12,7 +12,14 @@ use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, ClusterCache, PoolView};
 use mosb_plan::api::labels;
 
+/// Shows for each pool of a cluster why it is or isn't building
+///
+/// Examples:
+///
+///   mosb status
+///   mosb status worker -o json
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Status {
     /// The pool [default: all]
     pub pool: Option<String>,

@@ -14,7 +14,15 @@ use crate::cli::error::Error;
 use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, ClusterCache, PoolPhase};
 
+/// Waits until the image of a pool is up to date
+///
+/// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 timed out.
+///
+/// Example:
+///
+///   mosb wait worker --timeout 30m
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Wait {
     /// The pool
     pub pool: String,

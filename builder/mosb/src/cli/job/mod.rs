@@ -1,7 +1,6 @@
 //! `mosb job`: the parts of a build that run inside a build pod. Credentials are named by their files, never typed.
 
-mod containerfile;
-mod direct;
+mod build;
 mod inputs;
 mod prepared_base;
 mod push;
@@ -12,13 +11,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::arguments;
-use super::build;
+use super::build as cli_build;
 use super::build::inputs::{Buildah, StorageDriver};
 use super::context::{CliContext, Session};
 use super::error::Error;
 use super::signals::first_signal;
 use super::{ExitCode, Result};
-use containerfile::LeftImage;
+use build::{LeftImage, build_directly, build_with_buildah};
 use inputs::{JobInputs, PodInputs};
 use mosb_build::buildah::Volume;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
@@ -181,14 +180,13 @@ impl JobBuild {
                 };
                 let reporter = new_reporter(&inputs, settings, Step::ImageBuild);
                 let redactor = reporter.redactor();
-                let built =
-                    containerfile::build(&context, &inputs, &left, settings, redactor).await;
+                let built = build_with_buildah(&context, &inputs, &left, settings, redactor).await;
                 report_failure(&reporter, &failure, built)
             }
             (Some(result), ..) => {
                 let inputs = self.inputs.read(MethodChoice::Auto)?;
                 let reporter = new_reporter(&inputs, settings, Step::ImageBuild);
-                let outcome = direct::build(&context, &inputs, &reporter).await;
+                let outcome = build_directly(&context, &inputs, &reporter).await;
                 deliver(&reporter, &result, outcome).await
             }
             (None, ..) => unreachable!("clap wants one of them"),
@@ -229,9 +227,12 @@ fn of_build(resolved_draft: ResolvedDraft, build: &BuildName) -> Result<Resolved
 async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft =
-        resolve::draft_while(planning, &inputs.request.base, build::inputs::read(&inputs.request))
-            .await?;
+    let resolved_draft = resolve::draft_while(
+        planning,
+        &inputs.request.base,
+        cli_build::inputs::read(&inputs.request),
+    )
+    .await?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
     Ok(resolve::finish(planning, resolved_draft).await?)
 }

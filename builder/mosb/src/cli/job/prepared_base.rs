@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::direct::needs_containerfile;
+use super::build::needs_containerfile;
 use super::inputs::{PodInputs, PodPrepared};
 use super::{of_build, plan_context};
 use crate::cli::Result;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jiff::{Timestamp, Unit};
 
-use super::direct::needs_containerfile;
+use super::build::needs_containerfile;
 use super::inputs::{PodInputs, PodPrepared};
 use super::{plan_to_run, prepared_base};
 use crate::cli::Result;

@@ -22,7 +22,13 @@ use mosb_plan::plan::{BuildPlan, Method};
 use mosb_registry::Target;
 use view::{Plan, PlannedChange, PlannedStage};
 
+/// Shows what a build would do, and why, without doing it
+///
+/// Example:
+///
+///   mosb plan worker.yaml --base oci:fcos
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct PlanCommand {
     #[command(flatten)]
     pub inputs: Inputs,

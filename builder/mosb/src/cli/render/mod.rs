@@ -26,7 +26,19 @@ use mosb_plan::render::{self, Rendered, Request, Update};
 use mosb_registry::http::ProxyVariables;
 use mosb_types::{Finding, escape_control};
 
+/// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content
+///
+/// MachineConfigs of role worker are merged first, then the pool's own, each by name; the later one wins. Ignition specs
+/// 2.0 to 3.6 are read, and remote contents are fetched and embedded. Printed as YAML, as JSON, or (-o name) as its name.
+///
+/// Exit codes: 0 done; 1 done, and --previous found a change that nodes can't apply; 2 invalid input; 3 unreachable.
+///
+/// Examples:
+///
+///   mosb render --pool worker machineconfigs/ | mosb build - --base oci:fcos --output oci:out
+///   oc get mcp,mc,controllerconfig -o yaml | mosb render --pool infra --explain -
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct Render {
     /// MachineConfigs: files, directories (their *.yaml, *.yml and *.json), or - for stdin
     #[arg(value_name = "FILE|DIR|-", required = true, value_parser = arguments::input())]

@@ -1,18 +1,18 @@
 //! Command lines, and what is wrong with them.
 
 use std::error::Error as _;
+use std::fmt::Write as _;
 use std::path::Path;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::build::Build;
 use crate::cli::build::inputs::{Buildah, ConfigFile, Isolation, StorageDriver};
 use crate::cli::command::{Cli, Command};
 use crate::cli::diff::{Operand, operand};
-use crate::cli::environment::Environment;
 use crate::cli::failure::Failure;
 use crate::cli::input::Input;
-use crate::cli::settings::Format;
+use crate::cli::settings::{Environment, Format};
 use mosb_plan::api::BuildOn;
 use mosb_plan::plan::MethodChoice;
 
@@ -36,7 +36,6 @@ fn build(line: &str) -> Build {
 
 #[test]
 fn clap_finds_no_fault_with_the_arguments() {
-    use clap::CommandFactory as _;
     Cli::command().debug_assert();
 }
 
@@ -166,4 +165,25 @@ fn settings_of_all_commands() {
     assert_eq!(auth.cache_dir().unwrap(), Path::new("c"));
     assert_eq!(auth.registries_confs(), [("r".into(), true)]);
     assert_eq!(settings("--push-authfile b version --authfile a").push_logins(), Some(&"b".into()));
+}
+
+fn helps(command: &mut clap::Command, path: &str, text: &mut String) {
+    let path = format!("{path}{}", command.get_name());
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    writeln!(text, "# {path}\n\n```text\n{}\n```\n", help.join("\n").trim_end()).unwrap();
+    for below in command.get_subcommands_mut() {
+        helps(below, &format!("{path} "), text);
+    }
+}
+
+/// `make generate` writes it anew.
+#[test]
+fn generated_help_is_up_to_date() {
+    let mut text = String::new();
+    let mut command = Cli::command();
+    command.build();
+    helps(&mut command, "", &mut text);
+    let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/cli/help.md");
+    expect_test::expect_file![file].assert_eq(&(text.trim_end().to_owned() + "\n"));
 }

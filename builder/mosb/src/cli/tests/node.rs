@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{RENDERED, digest, looks_like};
 use crate::bootstrap::preflight::{CheckedImage, ImageCheck, Kind, Outcome, Report};
-use crate::cli::node::MachineReport;
+use crate::cli::node::report::MachineReport;
 use crate::cli::output::Object as _;
 use mosb_image::Digest;
 use mosb_node::{Adoption, Difference, Drift, HiddenPath, KeptPath};
