@@ -46,7 +46,7 @@ pub struct Golden {
 
 fn namespace(text: &str) -> Result<String> {
     if !is_object_name(text) || text.contains('.') || text.len() > 63 {
-        return usage(format!("--namespace {text:?} is no namespace"));
+        return usage(format!("--namespace {text:?} is not the name of a namespace"));
     }
     Ok(text.to_owned())
 }

@@ -143,7 +143,6 @@ pub enum PathType {
 }
 
 impl PathType {
-    /// As it is printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Directory => "directory",

@@ -36,7 +36,7 @@ pub enum On {
 }
 
 impl On {
-    /// As it is printed; nothing on the base.
+    /// What is printed; none for a build on the base.
     pub fn shown(&self) -> Option<PreparedUse> {
         let found = |prepared: &ResolvedPrepared, reused| PreparedUse {
             inputs: prepared.base.inputs.hex(),
@@ -126,7 +126,7 @@ pub async fn find(
     }
 }
 
-/// Whether an image is gone from where it was.
+/// Whether the image does not exist any more.
 fn is_missing(error: &ResolveError) -> bool {
     match error {
         ResolveError::Registry(RegistryError::NotFound { .. } | RegistryError::Layout { .. }) => {

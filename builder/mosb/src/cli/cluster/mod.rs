@@ -40,6 +40,15 @@ pub struct Cluster {
     pub namespace: Option<String>,
 }
 
+/// A command about one pool.
+#[derive(Debug, Args)]
+pub struct OnePool {
+    /// The pool
+    pub pool: String,
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
 impl Cluster {
     /// The client, and mosb's namespace and the operator's.
     ///

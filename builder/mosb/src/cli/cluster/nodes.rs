@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::rollout::{PoolRequest, age, short, snapshot};
-use super::{Cluster, no_pool};
+use super::{Cluster, OnePool, no_pool};
 use crate::cli::context::Session;
 use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object;
@@ -44,7 +44,7 @@ pub enum NodesOf {
     ///
     ///   mosb nodes drift worker
     #[command(verbatim_doc_comment)]
-    Drift(PoolNodes),
+    Drift(OnePool),
     /// Lets images bring the files that the first config of each machine wrote
     ///
     /// Sets the annotation mosb.dev/adopt on the MachineOSConfig. From then on, each machine adopts before it reboots for a
@@ -58,14 +58,6 @@ pub enum NodesOf {
     ///   mosb nodes adopt worker
     #[command(verbatim_doc_comment)]
     Adopt(AdoptNodes),
-}
-
-#[derive(Debug, Args)]
-pub struct PoolNodes {
-    /// The pool
-    pub pool: String,
-    #[command(flatten)]
-    pub cluster: Cluster,
 }
 
 #[derive(Debug, Args)]
@@ -86,7 +78,7 @@ impl Nodes {
                 let (client, namespaces) = self.cluster.connect().await?;
                 session.print(&list(&client, &namespaces, self.pool.as_deref()).await?)
             }
-            Some(NodesOf::Drift(PoolNodes { pool, cluster })) => {
+            Some(NodesOf::Drift(OnePool { pool, cluster })) => {
                 let (client, namespaces) = cluster.connect().await?;
                 session.print(&drift(&client, &namespaces, &pool).await?)
             }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::confirm::Consent;
 use super::rollout_status::RolloutWatch;
-use super::{CONFLICT_TRIES, Cluster, no_pool};
+use super::{CONFLICT_TRIES, Cluster, OnePool, no_pool};
 use crate::cli::arguments::usage;
 use crate::cli::context::Session;
 use crate::cli::error::Error;
@@ -45,7 +45,7 @@ pub enum Rollout {
     ///
     ///   mosb rollout pause worker
     #[command(verbatim_doc_comment)]
-    Pause(RolloutPause),
+    Pause(OnePool),
     /// Goes on after a pause
     ///
     /// On a terminal, it asks before machines reboot.
@@ -85,14 +85,6 @@ pub struct RolloutStart {
     /// Don't ask
     #[arg(short, long)]
     pub yes: bool,
-    #[command(flatten)]
-    pub cluster: Cluster,
-}
-
-#[derive(Debug, Args)]
-pub struct RolloutPause {
-    /// The pool
-    pub pool: String,
     #[command(flatten)]
     pub cluster: Cluster,
 }

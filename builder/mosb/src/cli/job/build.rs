@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::inputs::{PodInputs, PodPrepared};
-use super::prepared_base::{self, CONFIGS, PreparedDraft};
+use super::prepared_base::{self, CONFIGS, PreparedDraft, tree_of};
 use super::{of_build, plan_context, plan_to_run};
 use crate::cli::Result;
 use crate::cli::build::buildah::options;
@@ -125,14 +125,7 @@ pub async fn build_directly(
     let mut warnings = resolved_plan.plan.warnings;
     warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
-    let base_tree = match tree {
-        Some(Ok(image)) => Some(image),
-        Some(Err(warning)) => {
-            warnings.push(warning);
-            None
-        }
-        None => None,
-    };
+    let base_tree = tree_of(tree, &mut warnings);
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),

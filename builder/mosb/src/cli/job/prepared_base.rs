@@ -132,3 +132,11 @@ pub async fn fetch(
         }
     }
 }
+
+/// A tree that was pushed, or a warning.
+pub fn tree_of(
+    pushed: Option<Result<BaseTreeImage, Finding>>,
+    warnings: &mut Vec<Finding>,
+) -> Option<BaseTreeImage> {
+    pushed?.map_err(|warning| warnings.push(warning)).ok()
+}

@@ -7,6 +7,7 @@ use jiff::{Timestamp, Unit};
 
 use super::build::needs_containerfile;
 use super::inputs::{PodInputs, PodPrepared};
+use super::prepared_base::tree_of;
 use super::{plan_to_run, prepared_base};
 use crate::cli::Result;
 use crate::cli::build::buildah::container_build;
@@ -16,11 +17,10 @@ use crate::cli::error::Error;
 use mosb_build::buildah::{self, ContainerBuild};
 use mosb_build::direct;
 use mosb_build::resolve::ResolvedPlan;
-use mosb_build::result::{BaseTreeImage, Outcome, Phases, PreparedImage, millis};
+use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
 use mosb_build::{JobMethod, ResultReporter};
 use mosb_plan::plan::Method;
 use mosb_registry::Target;
-use mosb_types::Finding;
 
 /// Pushes the image in the folder.
 ///
@@ -118,14 +118,6 @@ async fn push_prepared(
         prepared: Some(Box::new(prepared)),
         warnings,
     })
-}
-
-/// A tree that was pushed, or a warning.
-fn tree_of(
-    pushed: Option<Result<BaseTreeImage, Finding>>,
-    warnings: &mut Vec<Finding>,
-) -> Option<BaseTreeImage> {
-    pushed?.map_err(|warning| warnings.push(warning)).ok()
 }
 
 /// Pushes the image that the whole Containerfile made, or its last part.

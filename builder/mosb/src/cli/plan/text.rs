@@ -1,11 +1,12 @@
 //! The text of a plan.
 
-use super::view::{Plan, PlanLayer, PlannedStage, StagePart};
+use super::view::{Plan, PlanLayer, PlannedStage};
 use crate::cli::build::result::TreeSource;
 use crate::cli::diff::{Side, cost_lines};
 use crate::cli::files::{COLUMNS, path_row};
 use crate::cli::output::Object;
 use crate::cli::page::{Align, Page, count, size};
+use mosb_plan::containerfile::Part;
 
 impl Object for Plan {
     const KIND: &'static str = "Plan";
@@ -66,7 +67,8 @@ impl Plan {
             return;
         }
         page.section(&format!("Method: {}", self.method));
-        let has_last = self.stages.iter().any(|stage| stage.part.is_last());
+        let has_last =
+            self.stages.iter().any(|stage| matches!(stage.part, Part::Last | Part::Both));
         let is_there = self.prepared.as_ref().map(|prepared| prepared.image.is_some());
         page.line(match (is_there, has_last) {
             (Some(true), false) => {
@@ -147,10 +149,10 @@ fn stages_section(page: &mut Page, stages: &[PlannedStage]) {
 fn stage_row(stage: &PlannedStage) -> Vec<String> {
     let name = stage.name.as_deref().unwrap_or_default();
     let part = match stage.part {
-        StagePart::Prepared => "prepared part, before the config",
-        StagePart::Last => "last part, after the config",
-        StagePart::Both => "in both parts",
-        StagePart::Unused => "not built",
+        Part::Prepared => "prepared part, before the config",
+        Part::Last => "last part, after the config",
+        Part::Both => "in both parts",
+        Part::Unused => "not built",
     };
     let reason = stage.reason.as_deref().unwrap_or("no stage that is built refers to it");
     vec![

@@ -128,7 +128,7 @@ pub struct PlannedStage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `prepared` (before the config is written), `last` (after it), `both`, or `unused`.
-    pub part: StagePart,
+    pub part: Part,
     /// The reference that puts it there, with its line; none for an unused stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -141,26 +141,6 @@ pub struct PlannedStage {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub unchecked: Vec<String>,
-}
-
-/// When a stage runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum StagePart {
-    Prepared,
-    Last,
-    Both,
-    Unused,
-}
-
-impl StagePart {
-    /// Whether it runs after the config is written.
-    pub fn is_last(self) -> bool {
-        match self {
-            Self::Last | Self::Both => true,
-            Self::Prepared | Self::Unused => false,
-        }
-    }
 }
 
 /// The one layer of a direct build.
@@ -229,12 +209,7 @@ impl PlannedStage {
             Self {
                 line: if stage.is_leading() { stage.lines.start } else { stage.from.line },
                 name: stage.name.clone(),
-                part: match one.part {
-                    Part::Prepared => StagePart::Prepared,
-                    Part::Last => StagePart::Last,
-                    Part::Both => StagePart::Both,
-                    Part::Unused => StagePart::Unused,
-                },
+                part: one.part,
                 reason: one.reason.as_ref().map(ToString::to_string),
                 runs_again: if one.part == Part::Unused { 0 } else { stage.instructions },
                 hint: hint.filter(|hint| hint.stage == at).map(|hint| hint.message.clone()),
@@ -246,9 +221,8 @@ impl PlannedStage {
 
     /// Its instructions run only once if they are before the config.
     pub fn set_prepared_once(&mut self) {
-        match self.part {
-            StagePart::Prepared => self.runs_again = 0,
-            StagePart::Last | StagePart::Both | StagePart::Unused => {}
+        if self.part == Part::Prepared {
+            self.runs_again = 0;
         }
     }
 }

@@ -5,6 +5,7 @@ use super::{BUILD, RENDERED, digest, hex, looks_like};
 use crate::cli::build::result::*;
 use crate::cli::diff::Side;
 use crate::cli::plan::view::*;
+use mosb_plan::containerfile::Part;
 use mosb_types::Finding;
 
 fn pinned() -> PinnedBase {
@@ -95,12 +96,12 @@ fn stages() -> Vec<PlannedStage> {
         unchecked: Vec::new(),
     };
     vec![
-        stage(1, Some("tools"), StagePart::Both, Some("COPY --from=tools (line 5)"), 1),
-        stage(3, Some("unused"), StagePart::Unused, None, 0),
-        stage(4, None, StagePart::Prepared, Some("FROM base (line 4)"), 2),
+        stage(1, Some("tools"), Part::Both, Some("COPY --from=tools (line 5)"), 1),
+        stage(3, Some("unused"), Part::Unused, None, 0),
+        stage(4, None, Part::Prepared, Some("FROM base (line 4)"), 2),
         PlannedStage {
             hint: Some("no instruction names a path of the config".to_owned()),
-            ..stage(9, Some("final"), StagePart::Last, Some("FROM configs (line 9)"), 12)
+            ..stage(9, Some("final"), Part::Last, Some("FROM configs (line 9)"), 12)
         },
     ]
 }
