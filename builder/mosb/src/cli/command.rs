@@ -11,10 +11,7 @@ use super::bootstrap::Bootstrap;
 use super::build::Build;
 use super::cache::Cache;
 #[cfg(feature = "cluster")]
-use super::cluster::{
-    builds::Builds, controller::Controller, ignition::Ignition, logs::Logs, nodes::Nodes,
-    rebuild::Rebuild, rollout::Rollout, status::Status, wait::Wait,
-};
+use super::cluster::ClusterCommand;
 use super::context::Session;
 use super::diff::DiffCommand;
 use super::files::Files;
@@ -28,8 +25,6 @@ use super::plan::PlanCommand;
 use super::preflight::Preflight;
 use super::render::Render;
 use super::seed::Seed;
-#[cfg(feature = "cluster")]
-use super::serve_ignition::ServeIgnition;
 use super::settings::{Format, Settings};
 use super::{ExitCode, Result};
 use mosb_plan::plan::FORMAT;
@@ -79,36 +74,8 @@ pub enum Command {
     Files(Files),
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
-    Controller(Controller),
-    #[cfg(feature = "cluster")]
-    Status(Status),
-    #[cfg(feature = "cluster")]
-    Rebuild(Rebuild),
-    #[cfg(feature = "cluster")]
-    Logs(Logs),
-    #[cfg(feature = "cluster")]
-    Wait(Wait),
-    #[cfg(feature = "cluster")]
-    Builds(Builds),
-    #[cfg(feature = "cluster")]
-    Nodes(Nodes),
-    #[cfg(feature = "cluster")]
-    Ignition(Ignition),
-    #[cfg(feature = "cluster")]
-    ServeIgnition(ServeIgnition),
-    #[cfg(feature = "cluster")]
-    /// Brings a pool's image to its machines, or takes it back
-    ///
-    /// A controller with --rollout does the work: these commands set what it follows, and show how far it is.
-    ///
-    /// Example:
-    ///
-    ///   mosb rollout start worker
-    #[command(verbatim_doc_comment, arg_required_else_help = true)]
-    Rollout {
-        #[command(subcommand)]
-        command: Rollout,
-    },
+    #[command(flatten)]
+    InCluster(ClusterCommand),
     /// Shows and changes the images that new machines start from
     ///
     /// A controller with --boot-images keeps the machine sets that bootImages of ConfigMap mosb-config selects at what the
@@ -229,8 +196,7 @@ impl Command {
     pub fn handles_signals(&self) -> bool {
         match self {
             #[cfg(feature = "cluster")]
-            Self::Controller(_)
-            | Self::ServeIgnition(_)
+            Self::InCluster(ClusterCommand::Controller(_) | ClusterCommand::ServeIgnition(_))
             | Self::Job { command: JobPart::WaitForDone(_) } => true,
             _ => false,
         }
@@ -252,25 +218,7 @@ impl Command {
             Self::Files(command) => command.run(session).await,
             Self::Preflight(command) => command.run(session).await,
             #[cfg(feature = "cluster")]
-            Self::Controller(command) => command.run(&session.settings.environment).await,
-            #[cfg(feature = "cluster")]
-            Self::Status(command) => command.run(session).await,
-            #[cfg(feature = "cluster")]
-            Self::Rebuild(command) => command.run(session).await,
-            #[cfg(feature = "cluster")]
-            Self::Logs(command) => command.run().await,
-            #[cfg(feature = "cluster")]
-            Self::Wait(command) => command.run(session).await,
-            #[cfg(feature = "cluster")]
-            Self::Builds(command) => command.run(session).await,
-            #[cfg(feature = "cluster")]
-            Self::Nodes(command) => command.run(session).await,
-            #[cfg(feature = "cluster")]
-            Self::Ignition(command) => command.run(session).await,
-            #[cfg(feature = "cluster")]
-            Self::ServeIgnition(command) => command.run().await,
-            #[cfg(feature = "cluster")]
-            Self::Rollout { command } => command.run(session).await,
+            Self::InCluster(command) => command.run(session).await,
             Self::BootImages { command } => command.run(session).await,
             Self::Cache { command } => command.run(session).await,
             #[cfg(feature = "cluster")]

@@ -40,8 +40,6 @@ mod preflight;
 mod progress;
 mod render;
 mod seed;
-#[cfg(feature = "cluster")]
-mod serve_ignition;
 mod settings;
 mod signals;
 

@@ -1,4 +1,4 @@
-//! The commands that use the API of a cluster.
+//! The commands that use the API of a cluster, or serve its machines.
 
 pub mod boot_images;
 pub mod builds;
@@ -10,17 +10,61 @@ pub mod nodes;
 pub mod rebuild;
 pub mod rollout;
 pub mod rollout_status;
+pub mod serve_ignition;
 pub mod status;
 pub mod wait;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use kube::Client;
 
-use super::Result;
+use super::context::Session;
 use super::error::Error;
+use super::{ExitCode, Result};
 use mosb_controller::Namespaces;
+
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    Controller(controller::Controller),
+    Status(status::Status),
+    Rebuild(rebuild::Rebuild),
+    Logs(logs::Logs),
+    Wait(wait::Wait),
+    Builds(builds::Builds),
+    Nodes(nodes::Nodes),
+    Ignition(ignition::Ignition),
+    ServeIgnition(serve_ignition::ServeIgnition),
+    /// Brings a pool's image to its machines, or takes it back
+    ///
+    /// A controller with --rollout does the work: these commands set what it follows, and show how far it is.
+    ///
+    /// Example:
+    ///
+    ///   mosb rollout start worker
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Rollout {
+        #[command(subcommand)]
+        command: rollout::Rollout,
+    },
+}
+
+impl ClusterCommand {
+    pub async fn run(self, session: &Session) -> Result<ExitCode> {
+        match self {
+            Self::Controller(command) => command.run(&session.settings.environment).await,
+            Self::Status(command) => command.run(session).await,
+            Self::Rebuild(command) => command.run(session).await,
+            Self::Logs(command) => command.run().await,
+            Self::Wait(command) => command.run(session).await,
+            Self::Builds(command) => command.run(session).await,
+            Self::Nodes(command) => command.run(session).await,
+            Self::Ignition(command) => command.run(session).await,
+            Self::ServeIgnition(command) => command.run().await,
+            Self::Rollout { command } => command.run(session).await,
+        }
+    }
+}
 
 /// How often a request is decided at most, if others change the object meanwhile.
 const CONFLICT_TRIES: usize = 5;

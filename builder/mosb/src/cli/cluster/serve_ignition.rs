@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::error::Error;
-use super::signals::first_signal;
-use super::{ExitCode, Result};
+use crate::cli::error::Error;
+use crate::cli::signals::first_signal;
+use crate::cli::{ExitCode, Result};
 use mosb_ignition_server::{Limits, Server};
 
 /// Serves the Ignition configs of new machines, where a provider takes fewer bytes: the program of a Deployment
