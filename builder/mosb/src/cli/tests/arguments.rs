@@ -110,7 +110,7 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("diff a.yaml", "required"),
         ("diff oci:a oci:b --base oci:c", "leave it out"),
         ("diff a.yaml oci:b --base c", "registry host is missing"),
-        ("inspect x -q -v", "cannot be used"),
+        ("inspect quay.io/x -q -v", "cannot be used"),
         ("node", ""),
         ("node stage", "required"),
         ("node stage --target x", "--target: expected value"),
