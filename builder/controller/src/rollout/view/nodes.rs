@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::target::TargetView;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::node_pool::{NodePool, PoolSelectors};
-use crate::rollout::machine_state::MachineState;
+use crate::rollout::machine_state::{BOOT_FULL, MachineState};
 use crate::rollout::observe::machine;
 use crate::rollout::snapshot::Machine;
 use mosb_image::Digest;
@@ -47,7 +47,7 @@ pub struct NodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
-    /// What it waits for, or why it failed.
+    /// What it waits for, why it failed, or what its next reboot deletes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether its condition `Ready` is true.
@@ -75,6 +75,9 @@ impl NodeView {
     pub(super) fn of(machine: &Machine, pool: Option<&str>) -> Self {
         let state = MachineState::of(machine);
         let annotation = |key| machine.metadata.annotation(key).map(str::to_owned);
+        let full = state.is_boot_full().then(|| BOOT_FULL.to_owned());
+        let reasons: Vec<String> =
+            annotation(labels::NODE_REASON).into_iter().chain(full).collect();
         Self {
             name: machine.metadata.name.clone(),
             pool: pool.map(str::to_owned),
@@ -85,7 +88,7 @@ impl NodeView {
             live: state.live().map(|target| target.image.to_string()),
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
-            reason: annotation(labels::NODE_REASON),
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
             ready: machine.ready,
             unschedulable: machine.unschedulable,
             etc: state.report.as_ref().and_then(|report| report.etc.clone()),
