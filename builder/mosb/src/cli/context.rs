@@ -13,8 +13,7 @@ use crate::cli::Result;
 use mosb_image::Platform;
 use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 use mosb_registry::{
-    self, CertDirs, Client, CredentialSources, Options, PreparedRecords, ProxyVariables, Resolved,
-    Source,
+    self, CertDirs, Client, CredentialSources, Options, PreparedRecords, Resolved, Source,
 };
 
 /// What every command gets.
@@ -129,11 +128,7 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
         },
         certs: CertDirs { cert_dir: settings.cert_dir.clone(), ..CertDirs::default() },
         tls_verify: settings.tls_verify,
-        proxy: ProxyVariables {
-            http: environment.http_proxy.clone(),
-            https: environment.https_proxy.clone(),
-            no_proxy: environment.no_proxy.clone(),
-        },
+        proxy: environment.proxy.clone(),
         registries_conf: found(settings.registries_confs()),
         signature_policy: found(settings.signature_policies()),
         ..Options::default()

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::error::Error;
+use mosb_registry::ProxyVariables;
 use mosb_types::Secret;
 
 /// The options of all commands.
@@ -118,7 +119,7 @@ pub enum LogFormat {
 }
 
 /// The variables that mosb uses. An empty one counts as not set.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Environment {
     pub home: Option<PathBuf>,
     /// `XDG_CACHE_HOME`, if absolute.
@@ -140,12 +141,8 @@ pub struct Environment {
     pub pod_name: Option<String>,
     /// `NODE_NAME`: the node of this process.
     pub node_name: Option<String>,
-    /// `http_proxy`, else `HTTP_PROXY`. It may hold a password.
-    pub http_proxy: Option<Secret<String>>,
-    /// `https_proxy`, else `HTTPS_PROXY`. It may hold a password.
-    pub https_proxy: Option<Secret<String>>,
-    /// `no_proxy`, else `NO_PROXY`.
-    pub no_proxy: Option<String>,
+    /// `http_proxy`, `https_proxy` and `no_proxy`, else those in upper case.
+    pub proxy: ProxyVariables,
 }
 
 impl Environment {
@@ -174,9 +171,11 @@ impl Environment {
             builder_image: set("MOSB_BUILDER_IMAGE").and_then(|value| value.into_string().ok()),
             pod_name: set("POD_NAME").and_then(|value| value.into_string().ok()),
             node_name: set("NODE_NAME").and_then(|value| value.into_string().ok()),
-            http_proxy: either("http_proxy", "HTTP_PROXY").map(Secret::new),
-            https_proxy: either("https_proxy", "HTTPS_PROXY").map(Secret::new),
-            no_proxy: either("no_proxy", "NO_PROXY"),
+            proxy: ProxyVariables {
+                http: either("http_proxy", "HTTP_PROXY").map(Secret::new),
+                https: either("https_proxy", "HTTPS_PROXY").map(Secret::new),
+                no_proxy: either("no_proxy", "NO_PROXY"),
+            },
         }
     }
 
@@ -243,8 +242,8 @@ mod tests {
             ("HTTPS_PROXY", "http://q:1"),
             ("NO_PROXY", "x"),
         ]);
-        assert_eq!(environment.https_proxy, Some(Secret::new("http://u:hunter2@p:1".to_owned())));
-        assert_eq!(environment.no_proxy.as_deref(), Some("x"));
+        assert_eq!(environment.proxy.https, Some(Secret::new("http://u:hunter2@p:1".to_owned())));
+        assert_eq!(environment.proxy.no_proxy.as_deref(), Some("x"));
         assert!(!format!("{environment:?}").contains("hunter2"));
     }
 

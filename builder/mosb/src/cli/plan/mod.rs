@@ -56,7 +56,7 @@ impl PlanCommand {
         self.inputs.check()
     }
 
-    pub async fn run(self, session: &Session) -> Result<ExitCode> {
+    pub async fn run(&self, session: &Session) -> Result<ExitCode> {
         self.print(session, Commands::Omitted).await
     }
 
@@ -64,83 +64,80 @@ impl PlanCommand {
     ///
     /// # Errors
     /// As for a build, without the writes.
-    pub async fn print(self, session: &Session, listed: Commands) -> Result<ExitCode> {
-        print(&self, session, listed).await
-    }
-}
-
-async fn print(typed: &PlanCommand, session: &Session, listed: Commands) -> Result<ExitCode> {
-    let (context, settings) = (&session.clients()?, &session.settings);
-    let (target, options) = (typed.output.as_ref(), typed.inputs.buildah());
-    let request = typed.inputs.request(target)?;
-    let on_step = |step: &str| context.progress.step(step);
-    let planning = planning(context, &on_step);
-    let drafted = draft(planning, &request).await?;
-    let decided_names = drafted.decided_names.clone();
-    let (given, mut warnings) = (typed.inputs.prepared.as_ref(), Vec::new());
-    // Containerfile and ConfigMaps run everything at once, on another machine.
-    let runs_elsewhere = matches!(settings.format, Format::Containerfile | Format::Configmap);
-    let on = if runs_elsewhere {
-        On::Base
-    } else {
-        if let Some(target) = target {
-            warnings.extend(check_tag(context, drafted.draft.request(), target).await?);
-        }
-        prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?
-    };
-    let to_make = match &on {
-        On::ToMake(prepared) => Some(prepared.clone()),
-        On::Base | On::Prepared(_) | On::Made(_) => None,
-    };
-    let prepared = on.shown();
-    let completing = complete(planning, drafted, on, &request, &options, target).await?;
-    let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
-    plan.warnings.extend(warnings);
-    // The space of another machine is unknown.
-    if !runs_elsewhere && buildah.is_some() {
-        check_space(&plan, &options, settings)?;
-    }
-    let commands = match &plan.method {
-        Method::LastPart(_) | Method::Containerfile(_) if listed == Commands::Listed => {
-            let made = match &to_make {
-                Some(prepared) => ContainerBuild::of_prepared(prepared, ""),
-                None => container_build(&plan, lower.as_ref())?,
-            };
-            command_lines(&made, &base, &options, settings).await?
-        }
-        Method::LastPart(_) | Method::Containerfile(_) | Method::Prepared(_) | Method::Direct => {
-            Vec::new()
-        }
-    };
-    context.progress.end();
-    match settings.format {
-        Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
-        Format::Configmap => output::print_text(&config_maps(&plan)?)?,
-        format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
-            let split = containerfile::split(&plan.request)?;
-            let hint = containerfile::hint(&split, &plan);
-            let stages = PlannedStage::all(&split, hint.as_ref(), &decided_names);
-            let is_given = typed.inputs.base.is_some();
-            let change = match &typed.previous {
-                Some(previous) => {
-                    let (from, cost) = change(context, previous, &plan, is_given).await?;
-                    Some(PlannedChange { from, cost })
-                }
-                None => None,
-            };
-            let mut shown = Plan { commands, stages, change, ..Plan::new(&plan, target, tree) };
-            // On the tree of the prepared base, it may have turned out that all is run at once.
-            if plan.prepared.is_some() || to_make.is_some() {
-                let has_last = split.last.is_some();
-                let method = if has_last { Method::LastPart } else { Method::Prepared };
-                shown.method = method(Vec::new()).as_str().to_owned();
-                shown.prepared = prepared;
-                shown.stages.iter_mut().for_each(PlannedStage::set_prepared_once);
+    pub async fn print(&self, session: &Session, listed: Commands) -> Result<ExitCode> {
+        let (context, settings) = (&session.clients()?, &session.settings);
+        let (target, options) = (self.output.as_ref(), self.inputs.buildah());
+        let request = self.inputs.request(target)?;
+        let on_step = |step: &str| context.progress.step(step);
+        let planning = planning(context, &on_step);
+        let drafted = draft(planning, &request).await?;
+        let decided_names = drafted.decided_names.clone();
+        let (given, mut warnings) = (self.inputs.prepared.as_ref(), Vec::new());
+        // Containerfile and ConfigMaps run everything at once, on another machine.
+        let runs_elsewhere = matches!(settings.format, Format::Containerfile | Format::Configmap);
+        let on = if runs_elsewhere {
+            On::Base
+        } else {
+            if let Some(target) = target {
+                warnings.extend(check_tag(context, drafted.draft.request(), target).await?);
             }
-            output::print(format, &shown)?;
+            prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?
+        };
+        let to_make = match &on {
+            On::ToMake(prepared) => Some(prepared.clone()),
+            On::Base | On::Prepared(_) | On::Made(_) => None,
+        };
+        let prepared = on.shown();
+        let completing = complete(planning, drafted, on, &request, &options, target).await?;
+        let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
+        plan.warnings.extend(warnings);
+        // The space of another machine is unknown.
+        if !runs_elsewhere && buildah.is_some() {
+            check_space(&plan, &options, settings)?;
         }
+        let commands = match &plan.method {
+            Method::LastPart(_) | Method::Containerfile(_) if listed == Commands::Listed => {
+                let made = match &to_make {
+                    Some(prepared) => ContainerBuild::of_prepared(prepared, ""),
+                    None => container_build(&plan, lower.as_ref())?,
+                };
+                command_lines(&made, &base, &options, settings).await?
+            }
+            Method::LastPart(_)
+            | Method::Containerfile(_)
+            | Method::Prepared(_)
+            | Method::Direct => Vec::new(),
+        };
+        context.progress.end();
+        match settings.format {
+            Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
+            Format::Configmap => output::print_text(&config_maps(&plan)?)?,
+            format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
+                let split = containerfile::split(&plan.request)?;
+                let hint = containerfile::hint(&split, &plan);
+                let stages = PlannedStage::all(&split, hint.as_ref(), &decided_names);
+                let is_given = self.inputs.base.is_some();
+                let change = match &self.previous {
+                    Some(previous) => {
+                        let (from, cost) = change(context, previous, &plan, is_given).await?;
+                        Some(PlannedChange { from, cost })
+                    }
+                    None => None,
+                };
+                let mut shown = Plan { commands, stages, change, ..Plan::new(&plan, target, tree) };
+                // On the tree of the prepared base, it may have turned out that all is run at once.
+                if plan.prepared.is_some() || to_make.is_some() {
+                    let has_last = split.last.is_some();
+                    let method = if has_last { Method::LastPart } else { Method::Prepared };
+                    shown.method = method(Vec::new()).as_str().to_owned();
+                    shown.prepared = prepared;
+                    shown.stages.iter_mut().for_each(PlannedStage::set_prepared_once);
+                }
+                output::print(format, &shown)?;
+            }
+        }
+        Ok(0)
     }
-    Ok(0)
 }
 
 /// The payload as YAML documents, for `kubectl apply --server-side -f -`.

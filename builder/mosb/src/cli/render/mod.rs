@@ -23,7 +23,6 @@ use mosb_build::resolve::{self, RenderFailure};
 use mosb_ignition::snapshot::Contents;
 use mosb_plan::api::{ControllerConfig, MachineConfigPool, PoolName, RenderedConfig};
 use mosb_plan::render::{self, Rendered, Request, Update};
-use mosb_registry::http::ProxyVariables;
 use mosb_types::{Finding, escape_control};
 
 /// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content
@@ -115,52 +114,49 @@ impl Render {
         one_stdin(all, "stdin can be read once; give a file for all but one -")
     }
 
+    /// Renders, prints the config or its explanation, and returns the exit code.
+    ///
+    /// # Errors
+    /// All problems of the inputs; references that could not be fetched.
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
-        render(self, session).await
-    }
-}
-
-/// Renders, prints the config or its explanation, and returns the exit code.
-///
-/// # Errors
-/// All problems of the inputs; references that could not be fetched.
-async fn render(wanted: &Render, session: &Session) -> Result<ExitCode> {
-    let Session { settings, progress } = session;
-    progress.step("reading the MachineConfigs");
-    let (mut request, notices, previous) = read(wanted).await?;
-    if wanted.resolve_tags {
-        pin(&mut request, session).await?;
-    }
-    let fetcher = (!wanted.offline).then(|| fetcher(wanted, settings));
-    let rendered =
-        resolve::render(request, fetcher, resolve::admit_all, &|step| progress.step(step)).await;
-    let mut rendered = match rendered {
-        Ok(rendered) => rendered,
-        Err(error) => {
-            // What was skipped may be the reason.
-            notices.iter().for_each(warn);
-            if let RenderFailure::Invalid(invalid) = &error {
-                invalid.warnings().iter().for_each(warn);
+        let Session { settings, progress } = session;
+        progress.step("reading the MachineConfigs");
+        let (mut request, notices, previous) = read(self).await?;
+        if self.resolve_tags {
+            pin(&mut request, session).await?;
+        }
+        let fetcher = (!self.offline).then(|| fetcher(self, settings));
+        let rendered =
+            resolve::render(request, fetcher, resolve::admit_all, &|step| progress.step(step))
+                .await;
+        let mut rendered = match rendered {
+            Ok(rendered) => rendered,
+            Err(error) => {
+                // What was skipped may be the reason.
+                notices.iter().for_each(warn);
+                if let RenderFailure::Invalid(invalid) = &error {
+                    invalid.warnings().iter().for_each(warn);
+                }
+                return Err(render_error(error));
             }
-            return Err(render_error(error));
+        };
+        let unreconcilable = match &previous {
+            Some(previous) => Some(rendered.unreconcilable(previous, Update::Daemon)?),
+            None => None,
+        };
+        let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));
+        progress.end();
+        // An explanation contains them.
+        if !self.explain {
+            let listed = unreconcilable.iter().flatten();
+            for finding in notices.iter().chain(&rendered.warnings).chain(listed) {
+                warn(finding);
+            }
         }
-    };
-    let unreconcilable = match &previous {
-        Some(previous) => Some(rendered.unreconcilable(previous, Update::Daemon)?),
-        None => None,
-    };
-    let code = u8::from(unreconcilable.as_ref().is_some_and(|it| !it.is_empty()));
-    progress.end();
-    // An explanation contains them.
-    if !wanted.explain {
-        let listed = unreconcilable.iter().flatten();
-        for finding in notices.iter().chain(&rendered.warnings).chain(listed) {
-            warn(finding);
-        }
+        rendered.explanation = rendered.explanation.filter(|_| self.explain);
+        print(rendered, unreconcilable, notices, settings.format)?;
+        Ok(code)
     }
-    rendered.explanation = rendered.explanation.filter(|_| wanted.explain);
-    print(rendered, unreconcilable, notices, settings.format)?;
-    Ok(code)
 }
 
 fn warn(finding: &Finding) {
@@ -185,9 +181,10 @@ fn print(
         };
         return output::print(format, &explanation);
     }
-    match format {
-        Format::Name => output::print_text(&(name + "\n")),
-        _ => output::print_cluster_object(format, &rendered.object),
+    if format == Format::Name {
+        output::print_text(&(name + "\n"))
+    } else {
+        output::print_cluster_object(format, &rendered.object)
     }
 }
 
@@ -348,17 +345,12 @@ async fn fetcher(wanted: &Render, settings: &Settings) -> Result<Fetcher> {
         Ok::<_, Error>((headers, ca))
     });
     let (headers, ca) = read.await.map_err(Error::stopped("reading"))??;
-    let environment = &settings.environment;
     let headers = headers.as_ref().map(HostHeaders::read).transpose()?;
     Ok(Fetcher::new(fetch::Options {
         headers: headers.unwrap_or_default(),
         authorities: ca.map(Into::into),
         timeout: wanted.timeout,
-        proxy: ProxyVariables {
-            http: environment.http_proxy.clone(),
-            https: environment.https_proxy.clone(),
-            no_proxy: environment.no_proxy.clone(),
-        },
+        proxy: settings.environment.proxy.clone(),
         ..fetch::Options::default()
     })?)
 }
