@@ -19,6 +19,8 @@ use crate::child::{Daemon, lasting};
 
 /// How long the API server may be away.
 const AWAY: Duration = Duration::from_secs(120);
+/// How the answer of kubectl's proxy begins where the API server has seen nothing of the request.
+const NOT_SENT: [&str; 2] = ["dial tcp", "net/http: TLS handshake timeout"];
 /// How long it may take over an answer.
 const ANSWER: Duration = Duration::from_secs(60);
 /// All kinds of a group in one answer, with the words for them.
@@ -301,7 +303,7 @@ fn request_for(address: &str, target: &str, accept: &str) -> io::Result<(u16, Va
 /// Whether an answer means that the API server may answer later. The last one is from the proxy: an
 /// API server on a machine that is off.
 fn is_away(code: u16, text: &str) -> bool {
-    matches!(code, 429 | 502 | 503) || code == 500 && text.starts_with("dial tcp")
+    matches!(code, 429 | 502 | 503) || code == 500 && NOT_SENT.iter().any(|begin| text.starts_with(begin))
 }
 
 /// Without chunks, so HTTP/1.0.
