@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::arguments;
-use super::build as cli_build;
-use super::build::inputs::{Buildah, StorageDriver};
+use super::build::inputs::{self as build_inputs, Buildah, StorageDriver};
 use super::context::{CliContext, Session};
 use super::error::Error;
 use super::signals::first_signal;
@@ -227,12 +226,9 @@ fn of_build(resolved_draft: ResolvedDraft, build: &BuildName) -> Result<Resolved
 async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft = resolve::draft_while(
-        planning,
-        &inputs.request.base,
-        cli_build::inputs::read(&inputs.request),
-    )
-    .await?;
+    let resolved_draft =
+        resolve::draft_while(planning, &inputs.request.base, build_inputs::read(&inputs.request))
+            .await?;
     let resolved_draft = of_build(resolved_draft, &inputs.build)?;
     Ok(resolve::finish(planning, resolved_draft).await?)
 }
