@@ -13,10 +13,10 @@ MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 PACKAGES = tests/harness/debian-packages
 
 # Half of the time they wait for a pod, a time limit or a back-off. The harness has as many nodes of each kind.
-CLUSTER_TESTS ?= 3
+export CLUSTER_TESTS ?= 4
 
 # What `make test` runs of `rollout`: at least five stories of machines, in two tests of some minutes.
-LAB_STORIES = rollout_story:: single_node_story::
+export LAB_STORIES = rollout_story:: single_node_story::
 
 .PHONY: help
 help: ## this list
@@ -46,11 +46,19 @@ image: packages ## what clusters run, named by IMAGE=registry/repository:tag, as
 	containerfiles/sbom $(TARGET)/image/root $(TARGET)/image/mosb.cdx.json
 
 .PHONY: test
-test: FUZZ = --fuzz
-test: packages parts ## everything, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
+test: PARTS = --fuzz
+test: packages parts ## each fact once, on real parts (needs root, Go 1.21 or newer); where CI is set it names only what failed
 	cargo build --quiet --bin mosb
 	cargo test $(if $(CI),--quiet) --no-run
-	@CLUSTER_TESTS=$(CLUSTER_TESTS) LAB_STORIES='$(LAB_STORIES)' tests/more-inotify tests/all-programs
+	@tests/more-inotify tests/all-programs
+
+.PHONY: test-all
+test-all: PARTS = --fuzz --cluster-api --vm
+test-all: PACKAGES += tests/harness/debian-packages-vm
+test-all: packages parts ## everything: each write of each story, all machines, Cluster API, a virtual machine (as both of them)
+	cargo build --quiet --bin mosb
+	cargo test $(if $(CI),--quiet) --no-run
+	@tests/more-inotify tests/all-programs all
 
 .PHONY: test-rollout
 test-rollout: packages parts ## machines that take images and reboot into them (needs root, Go 1.21 or newer)
@@ -58,15 +66,15 @@ test-rollout: packages parts ## machines that take images and reboot into them (
 	tests/more-inotify tests/in-memory cargo test --no-fail-fast --test rollout -- --test-threads=1
 
 .PHONY: test-cluster-api
+test-cluster-api: PARTS = --cluster-api
 test-cluster-api: packages parts ## boot images with Cluster API's own controllers, which roll machines (needs root, Go 1.21 or newer)
-	cargo run --quiet --package mosb-tests --bin parts -- --cluster-api
 	cargo build --quiet --bin mosb
 	tests/more-inotify tests/in-memory cargo test --no-fail-fast --test cluster_api -- --test-threads=2
 
 .PHONY: test-vm
 test-vm: PACKAGES += tests/harness/debian-packages-vm
-test-vm: packages ## a virtual machine boots images and kernel arguments of ours, and goes back (QEMU, x86-64, root)
-	cargo run --quiet --package mosb-tests --bin parts -- --vm
+test-vm: PARTS = --only-vm
+test-vm: packages parts ## a virtual machine boots images and kernel arguments of ours, and goes back (QEMU, x86-64, root)
 	cargo build --quiet --bin mosb
 	tests/in-memory cargo test --test vm -- --include-ignored --nocapture --test-threads=1
 
@@ -126,7 +134,7 @@ packages: ## installs the Debian packages that the tests use and the machine lac
 
 .PHONY: parts
 parts: ## builds the Go and Rust programs that the tests use, outside the checkout (12 minutes, once)
-	cargo run --quiet --package mosb-tests --bin parts -- $(FUZZ)
+	cargo run --quiet --package mosb-tests --bin parts -- $(PARTS)
 
 .PHONY: clean
 clean: ## removes what was built here; the parts stay

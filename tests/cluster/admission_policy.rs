@@ -111,7 +111,7 @@ pub fn with(object: &Value, pointer: &str, value: &Value) -> Value {
 }
 
 #[test]
-fn pods_of_the_namespace_are_what_mosb_makes_and_no_more() {
+fn pods_of_the_namespace_are_only_ours() {
     in_force();
     let other = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "policy-other", "namespace": NAMESPACE } });
     node().apply(&other.to_string());
@@ -325,7 +325,7 @@ pub const RUNTIME_ANNOTATIONS: [&str; 10] = [
 
 /// A pod that waits can be changed until it runs, and its status by others than the kubelet.
 #[test]
-fn a_pod_that_waits_gets_no_more_by_an_update() {
+fn a_waiting_pod_gets_no_more() {
     in_force();
     let mut pod = probe();
     pod["metadata"] = json!({ "name": "policy-gated", "namespace": NAMESPACE });
@@ -366,7 +366,7 @@ fn a_pod_that_waits_gets_no_more_by_an_update() {
 }
 
 #[test]
-fn a_running_pod_gets_no_more_by_an_ephemeral_container() {
+fn a_running_pod_gets_no_ephemeral_container() {
     in_force();
     let mut pod = probe();
     pod["metadata"] = json!({ "name": "policy-debugged", "namespace": NAMESPACE });
@@ -419,7 +419,7 @@ fn may_make_pods(namespace: &Namespace, user: &str) {
 
 /// The overlay's policy, in a namespace of this test alone.
 #[test]
-fn only_openshifts_build_controller_is_exempt_by_the_overlay() {
+fn only_openshifts_build_controller_is_exempt() {
     let namespace = Namespace::new(node(), "policy-builds");
     for mut object in rendered("openshift-builds") {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();

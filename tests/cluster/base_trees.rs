@@ -45,7 +45,7 @@ fn build(cluster: &FaultCluster, pool: &str, ended: &mut BTreeSet<String>) -> Po
 }
 
 #[test]
-fn a_cache_of_base_trees_that_cannot_be_written_stops_no_pool_and_is_pruned() {
+fn an_unwritable_cache_stops_no_pool() {
     let cluster = &*cluster();
     for pool in ["tree-immutable", "tree-next"] {
         cluster.proxy.follow(pool, &[]);

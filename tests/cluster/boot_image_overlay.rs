@@ -28,7 +28,7 @@ fn install() {
 }
 
 #[test]
-fn the_flag_and_the_rights_are_in_the_overlays_only() {
+fn flag_and_rights_are_in_the_overlays_only() {
     let flag = json!("--boot-images");
     for (folder, want) in [
         ("kubernetes", false),
@@ -59,7 +59,7 @@ fn the_flag_and_the_rights_are_in_the_overlays_only() {
 }
 
 #[test]
-fn the_rights_of_boot_images_are_given_and_no_wider_ones() {
+fn the_rights_of_boot_images_are_narrow() {
     install();
     let sets = [
         ("machine.openshift.io", "machinesets"),
@@ -121,7 +121,7 @@ fn patch_status(what: &str, namespace: &str, status: &Value) -> Result<(), Strin
 }
 
 #[test]
-fn a_history_and_a_status_are_accepted_and_shown() {
+fn a_history_and_a_status_are_shown() {
     install();
     let namespace = Namespace::new(node(), "boot-image-kinds");
     let namespace = &*namespace.name;

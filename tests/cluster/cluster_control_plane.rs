@@ -72,7 +72,7 @@ impl Drop for ControlPlaneNode {
 }
 
 #[test]
-fn images_of_control_plane_machines_are_never_built_on_workers() {
+fn workers_build_no_images_of_control_planes() {
     let mut cluster = Cluster::new("control-plane");
     let control_plane = ControlPlaneNode::cordoned(cluster.node);
     let selector = json!({ "spec": { "nodeSelector": { "matchLabels": { ROLE: "", "kubernetes.io/os": null } } } });

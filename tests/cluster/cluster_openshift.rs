@@ -17,6 +17,7 @@ const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran\n";
 
 /// The same story as with Jobs, and neither a Job nor a pod of ours.
 #[test]
+#[ignore = "make test-all: the API and its builder are stand-ins"]
 fn images_are_built_by_openshift() {
     let mut cluster = Cluster::new("openshift");
     let pool = cluster.pool.clone();

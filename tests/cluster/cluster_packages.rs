@@ -83,7 +83,7 @@ fn secret(cluster: &Cluster, name: &str, data: &Value) {
 }
 
 #[test]
-fn a_run_line_installs_a_signed_package_with_the_clusters_entitlement_through_its_proxy() {
+fn a_run_line_installs_with_the_clusters_entitlement() {
     let mut cluster = Cluster::new("packages");
     let (node, pool) = (cluster.node, cluster.pool.clone());
     let directory = tempfile::tempdir().unwrap();

@@ -58,7 +58,7 @@ fn blocked(config: &Value) -> Option<String> {
 }
 
 #[test]
-fn inputs_are_read_from_the_operators_namespace_and_builds_run_in_ours() {
+fn inputs_and_builds_have_their_own_namespaces() {
     let cluster = Cluster::new("two-namespaces");
     let node = cluster.node;
     let operator = Namespace::new(node, "operator");

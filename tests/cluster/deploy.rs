@@ -76,7 +76,7 @@ fn the_example_of_settings_is_one() {
 }
 
 #[test]
-fn the_overlay_for_openshift_brings_no_api_and_renders_nothing() {
+fn the_overlay_for_openshift_brings_no_api() {
     for object in rendered("openshift") {
         let kind = object["kind"].as_str().unwrap();
         assert_ne!(kind, "CustomResourceDefinition");
@@ -130,7 +130,7 @@ fn is_only_read(object: &Value) {
 /// The API server of an OpenShift is not there to ask: the values that it takes are in a copy, with
 /// its source.
 #[test]
-fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
+fn the_constraints_for_openshift_have_real_fields() {
     let known = include_str!("../../testdata/openshift/security-context-constraints.json");
     let known: Value = serde_json::from_str(known).unwrap();
     let list = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
@@ -168,7 +168,7 @@ fn the_constraints_for_openshift_have_fields_and_values_that_there_are() {
 /// In the pod of an OpenShift Build `RUN` lines are beside the push credentials: no account has the
 /// right to one by accident.
 #[test]
-fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
+fn an_overlay_has_the_right_to_openshifts_builds() {
     let grants_builds = |object: &Value| object["rules"].to_string().contains("build.openshift.io");
     for folder in ["kubernetes", "openshift"] {
         let found = rendered(folder).into_iter().find(grants_builds);
@@ -194,7 +194,7 @@ fn the_right_to_builds_of_openshift_is_in_an_overlay_of_its_own() {
 /// The node's API server asks of who sets `blockOwnerDeletion` that he may change the owner's
 /// finalizers, and of who makes a Role that he has its rights.
 #[test]
-fn the_rights_are_enough_for_what_is_made_and_for_no_more() {
+fn the_rights_are_exactly_enough() {
     install();
     let blocks = ["MachineConfigPool", "MachineOSConfig", "MachineOSBuild", "Deployment"];
     let owned = |api: &str, kind: &str, owner: &str, owner_api: &str, more: Value| {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fault_cluster::{Controllers, FaultCluster, cluster, lease, ours, text};
-use crate::fault_stories::stage::{LIMIT, Run, Stage, UndisturbedRun, undisturbed_runs};
+use crate::fault_stories::stage::{LIMIT, Moment, Run, Stage, one_of_each_kind, undisturbed_runs};
 use mosb_tests::{ApiFault, Daemon, Write, run, wait};
 
 /// For this long a dependency is stopped. A restart of a machine takes longer, and a Lease lasts
@@ -16,27 +16,10 @@ const AWAY: Duration = Duration::from_secs(5);
 const STORIES: &[&str] = &["first build", "superseding"];
 const ACTS: &str = "the lease is held; reconciling";
 
-/// Selects one write of each kind that the stories make with Jobs or with Pods, in turn from
-/// different stories. There are no more than the controller handles in parallel, so no held write
-/// times out.
-fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static UndisturbedRun, Write)> {
-    let is_meant = |undisturbed: &&UndisturbedRun| {
-        undisturbed.alone == alone && STORIES.contains(&undisturbed.story.name)
-    };
-    let chosen = undisturbed_runs(cluster).iter().filter(is_meant);
-    let mut kinds: Vec<(&str, Vec<(&'static UndisturbedRun, Write)>)> = Vec::new();
-    for (undisturbed, at) in
-        chosen.flat_map(|undisturbed| undisturbed.writes.iter().map(move |at| (undisturbed, at)))
-    {
-        let Write::Nth(write_kind, _) = at else { continue };
-        let write = (undisturbed, at.clone());
-        match kinds.iter_mut().find(|(kind, _)| kind == write_kind) {
-            Some((_, all)) => all.push(write),
-            None => kinds.push((write_kind, vec![write])),
-        }
-    }
-    let by_turns = kinds.into_iter().enumerate();
-    by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
+/// One write of each kind that the stories make with Jobs or with Pods. There are no more than the
+/// controller handles in parallel, so no held write times out.
+fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<Moment> {
+    one_of_each_kind(cluster, |run| run.alone == alone && STORIES.contains(&run.story.name))
 }
 
 /// Starts pools that are each held at a different write of their story by the running controllers.
@@ -44,7 +27,7 @@ fn kinds_of_writes(cluster: &FaultCluster, alone: bool) -> Vec<(&'static Undistu
 fn in_the_middle(
     cluster: &FaultCluster,
     controllers: &mut Controllers<'_>,
-    writes: &[(&'static UndisturbedRun, Write)],
+    writes: &[Moment],
 ) -> Stage {
     let stage = controllers.while_leased(|controllers| {
         cluster.proxy.release();
@@ -70,7 +53,7 @@ fn in_the_middle(
 }
 
 #[test]
-fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
+fn restarts_of_what_it_needs_are_survived() {
     let cluster = &*cluster();
     let started = Instant::now();
     undisturbed_runs(cluster);
@@ -92,6 +75,7 @@ fn the_controller_survives_restarts_of_api_server_etcd_and_registry() {
 
 /// The clock of a machine is corrected forward, then backward.
 #[test]
+#[ignore = "make test-all: two more rounds of all kinds of writes"]
 fn its_clock_is_set_forth_and_back() {
     let cluster = &*cluster();
     let started = Instant::now();
@@ -204,7 +188,8 @@ fn takes_over(alone: bool, hinder: impl FnOnce(Daemon) -> Option<Daemon>) {
 }
 
 #[test]
-fn of_two_controllers_one_that_is_killed_is_replaced() {
+#[ignore = "make test-all: one that is stopped is replaced, too"]
+fn a_killed_controller_is_replaced() {
     takes_over(true, |first| {
         // This kills the process without a chance to release the Lease.
         drop(first);
@@ -213,25 +198,38 @@ fn of_two_controllers_one_that_is_killed_is_replaced() {
 }
 
 #[test]
-fn of_two_controllers_one_that_was_stopped_for_too_long_does_no_harm() {
+fn a_controller_stopped_for_too_long_is_harmless() {
     takes_over(false, |first| {
         run("kill", ["-STOP", &first.pid.to_string()]);
         Some(first)
     });
 }
 
-/// For each write first a request that is dropped, then one that is done; neither is answered.
+/// Of writes with Jobs the request is dropped, of writes with Pods it is done; neither is answered.
 #[test]
-fn a_write_that_is_never_answered_is_given_up() {
+fn a_write_without_an_answer_is_given_up() {
+    hang(|alone| vec![alone]);
+}
+
+#[test]
+#[ignore = "make test-all: each of them dropped, then done"]
+fn writes_that_are_never_answered_are_given_up() {
+    hang(|_| vec![false, true]);
+}
+
+/// Hangs at each kind of write, as often as `done` says for writes with Jobs or with Pods.
+fn hang(done: fn(bool) -> Vec<bool>) {
     let cluster = &*cluster();
     let started = Instant::now();
     let mut stage = Stage::default();
     undisturbed_runs(cluster);
     let mut controllers = Controllers::one(cluster);
-    let kinds = [false, true].map(|alone| kinds_of_writes(cluster, alone));
-    for (undisturbed, at) in kinds.into_iter().flatten() {
-        let hang = |done| (at.clone(), ApiFault::Hang { done });
-        stage.enter(cluster, undisturbed, vec![hang(false), hang(true)]);
+    for alone in [false, true] {
+        for (undisturbed, at) in kinds_of_writes(cluster, alone) {
+            let faults = done(alone).into_iter();
+            let faults = faults.map(|done| (at.clone(), ApiFault::Hang { done }));
+            stage.enter(cluster, undisturbed, faults.collect());
+        }
     }
     stage.play(cluster, &mut controllers);
     assert!(stage.missed.is_empty(), "{:#?}", stage.missed);

@@ -91,7 +91,7 @@ impl Hostile<'_> {
 }
 
 #[test]
-fn each_ends_in_a_condition_and_the_others_go_on() {
+fn each_hostile_object_ends_in_a_condition() {
     let cluster = &*cluster();
     let controller = cluster.controller();
     let mut hostile = Hostile { cluster, ended: BTreeSet::new() };

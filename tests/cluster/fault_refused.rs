@@ -97,7 +97,7 @@ fn is_reported(pool: &Pool) -> bool {
 }
 
 #[test]
-fn a_rejected_write_is_reported_and_not_retried_forever() {
+fn a_rejected_write_is_reported_and_pauses() {
     let cluster = &*cluster();
     for (pool, _) in REFUSED {
         cluster.proxy.follow(pool, &[]);

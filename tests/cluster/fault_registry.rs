@@ -45,7 +45,7 @@ fn statuses(cluster: &FaultCluster, pool: &str) -> usize {
 }
 
 #[test]
-fn a_refusal_in_other_words_each_time_is_reported_once_and_then_pauses() {
+fn refusals_in_other_words_are_reported_once() {
     let cluster = &*cluster();
     let registry = refusing();
     let (built, rendered) = ("refused-in-words", "refused-render");
@@ -132,7 +132,7 @@ fn looked_up(registry: &Web) -> Vec<String> {
 }
 
 #[test]
-fn pools_on_registries_that_drip_hold_up_no_others() {
+fn registries_that_drip_hold_up_no_others() {
     // There are more pools than workers, and more than may be planned at once, although only a few
     // of each registry are. All other pools must finish within the limit.
     const REGISTRIES: usize = 4;

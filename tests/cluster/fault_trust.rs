@@ -53,7 +53,7 @@ fn with_controller(test: impl FnOnce(&mut Hostile<'_>)) {
 }
 
 #[test]
-fn a_pool_pulls_with_a_secret_that_is_meant_for_it_and_only_what_its_build_names() {
+fn a_pool_pulls_with_its_own_secret_only() {
     with_controller(|hostile| {
         let cluster = hostile.cluster;
         let pool = "trust-pulls";

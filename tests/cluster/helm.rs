@@ -83,7 +83,7 @@ fn the_chart_is_the_manifests() {
 }
 
 #[test]
-fn the_chart_with_more_than_the_default_is_the_overlay() {
+fn the_chart_with_more_is_the_overlay() {
     for (folder, values) in [
         ("rollout", json!({"rollout": true})),
         ("boot-images", json!({"bootImages": true})),
@@ -101,7 +101,7 @@ fn the_chart_with_more_than_the_default_is_the_overlay() {
 }
 
 #[test]
-fn the_chart_with_a_server_of_configs_has_the_manifests_of_it() {
+fn the_charts_server_of_configs_is_its_manifests() {
     let without = rendered(&json!({}));
     let mut added = rendered(&json!({"ignitionServer": true}));
     added.retain(|name, _| !without.contains_key(name));

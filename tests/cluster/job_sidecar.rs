@@ -187,7 +187,7 @@ fn failed() -> Value {
 }
 
 #[test]
-fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
+fn a_result_is_delivered_and_acknowledged() {
     let post = SidecarConfig::new("sidecar-result");
     // Before the right is there: it is a fault that passes.
     let child = post.start();
@@ -225,7 +225,7 @@ fn a_result_is_delivered_acknowledged_and_ended_with_at_once() {
 }
 
 #[test]
-fn only_a_failure_is_reported_from_the_untrusted_folder() {
+fn the_untrusted_folder_reports_only_failures() {
     let post = SidecarConfig::new("sidecar-failure");
     post.allow();
     let child = post.start();
@@ -278,7 +278,7 @@ fn on_sigterm_it_delivers_what_is_there() {
 }
 
 #[test]
-fn a_deleted_or_foreign_config_map_is_reported_to_the_waiter() {
+fn the_waiter_learns_of_a_lost_config_map() {
     let post = SidecarConfig::new("sidecar-other");
     post.allow();
     let other = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "other" } });
@@ -309,7 +309,7 @@ fn a_deleted_or_foreign_config_map_is_reported_to_the_waiter() {
 /// Killed before the API server did what it asked, after that, and while it waits for the answer:
 /// begun again, as the kubelet does, it tells the result once.
 #[test]
-fn killed_at_its_write_it_reports_the_result_once() {
+fn killed_at_its_write_it_reports_once() {
     let proxy = ApiProxy::start(node());
     for (what, fault) in [
         ("before", ApiFault::Hang { done: false }),

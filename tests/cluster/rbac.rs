@@ -144,7 +144,7 @@ fn seeded(node: &Node, base: &str, image: &str) -> Vec<Value> {
 const COMPONENT: &str = "10-prebuiltimage-osimageurl-golden";
 
 #[test]
-fn the_installed_controller_uses_its_rights_and_needs_no_more() {
+fn the_installed_controller_uses_exactly_its_rights() {
     let node = Node::start(&programs()).unwrap();
     node.registry().push(&base_image().reference("base"), "acme/base:v1");
     node.import(&format!("oci-archive:{}", mosb_image().display()), IMAGE);

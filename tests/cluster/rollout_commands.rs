@@ -216,7 +216,7 @@ fn staged(number: u32) -> String {
 }
 
 #[test]
-fn builds_and_nodes_show_what_is_in_service_staged_and_running() {
+fn builds_and_nodes_show_what_runs() {
     let site = Site::new();
     site.machine_with_staged("node-1", 1, Some(2), &[("mosb.dev/staged", staged(2))]);
     site.machine("node-2", 2, &[]);
@@ -253,7 +253,7 @@ fn builds_and_nodes_show_what_is_in_service_staged_and_running() {
 }
 
 #[test]
-fn what_machines_could_adopt_is_shown_and_only_adopt_writes_the_annotation() {
+fn what_machines_could_adopt_is_shown() {
     let site = Site::new();
     site.machine("node-1", 2, &[]);
     site.machine("node-2", 2, &[]);
@@ -288,7 +288,7 @@ fn what_machines_could_adopt_is_shown_and_only_adopt_writes_the_annotation() {
 }
 
 #[test]
-fn requests_are_written_once_and_refused_where_nobody_carries_them_out() {
+fn requests_that_nobody_carries_out_are_refused() {
     let site = Site::new();
     let has = ("machineconfiguration.openshift.io/currentConfig", rendered(1));
     site.machine("node-1", 1, &[has]);
@@ -343,7 +343,7 @@ fn requests_are_written_once_and_refused_where_nobody_carries_them_out() {
 }
 
 #[test]
-fn a_roll_out_is_followed_until_it_is_done_or_stopped() {
+fn a_roll_out_is_followed_until_its_end() {
     let site = Site::new();
     site.enable();
     site.machine("node-1", 1, &[]);

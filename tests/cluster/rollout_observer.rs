@@ -118,7 +118,7 @@ fn assert_broken(observed: &Observed, rule: &str) {
 }
 
 #[test]
-fn a_roll_out_as_it_should_be_breaks_no_rule() {
+fn a_good_roll_out_breaks_no_rule() {
     let (a, b) = (Machine::new("a"), Machine::new("b"));
     let (a1, b1) = (a.drained(1, 1), b.drained(1, 2));
     let away = Machine { ready: false, ..a1.clone() };
@@ -158,7 +158,7 @@ fn a_second_control_plane_machine_is_found() {
 }
 
 #[test]
-fn a_slot_for_a_machine_that_may_not_have_one_is_found() {
+fn a_slot_of_the_wrong_machine_is_found() {
     let a = Machine::new("a");
     let given = nodes(&[&a.drained(1, 1)]);
     let cordoned = Machine { cordoned: true, ..a.clone() };
@@ -171,7 +171,7 @@ fn a_slot_for_a_machine_that_may_not_have_one_is_found() {
 }
 
 #[test]
-fn a_slot_in_a_paused_pool_is_found_once_the_controller_knows_of_the_pause() {
+fn a_slot_in_a_paused_pool_is_found() {
     let a = Machine::new("a");
     let slot = (SeenKind::Node, a.drained(1, 1).object());
     let version = |paused: bool, generation: u32, observed: u32| {
@@ -196,7 +196,7 @@ fn a_slot_in_a_paused_pool_is_found_once_the_controller_knows_of_the_pause() {
 }
 
 #[test]
-fn a_second_drain_or_reboot_of_an_attempt_is_found() {
+fn a_second_drain_or_reboot_is_found() {
     let a = Machine::new("a");
     let (first, second) = (a.drained(1, 1), a.drained(2, 1));
     let again = nodes(&[&first, &first.rebooted(), &first.rebooted().rebooted()]);
@@ -211,7 +211,7 @@ fn a_second_drain_or_reboot_of_an_attempt_is_found() {
 }
 
 #[test]
-fn a_reboot_a_job_or_an_eviction_without_a_slot_is_found() {
+fn acts_without_a_slot_are_found() {
     let a = Machine::new("a");
     let rebooted = nodes(&[&a.rebooted()]);
     assert_broken(&observe(&[&a], json!(1), rebooted), "a was rebooted without a slot");
@@ -228,7 +228,7 @@ fn a_reboot_a_job_or_an_eviction_without_a_slot_is_found() {
 }
 
 #[test]
-fn a_cordon_of_others_that_is_undone_and_one_of_ours_that_is_left_are_found() {
+fn wrong_cordons_are_found() {
     let a = Machine::new("a");
     let by_others = Machine { cordoned: true, ..a.with(CORDONED_BY_ADMINISTRATOR, "true") };
     let undone = Machine { cordoned: false, ..by_others.clone() };

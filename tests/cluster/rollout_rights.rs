@@ -35,7 +35,7 @@ fn path(verb: &str, path: &str) -> Value {
 }
 
 #[test]
-fn the_rights_of_a_roll_out_are_given_and_no_wider_ones() {
+fn the_rights_of_a_roll_out_are_narrow() {
     crate::deploy::install();
     for object in rendered("rollout") {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();

@@ -209,6 +209,7 @@ pub fn stock(node: &Node) -> String {
 }
 
 #[test]
+#[ignore = "make test-all: each write of a seeded pool"]
 fn killed_after_each_write_it_ends_the_same() {
     let cluster = SeedCluster::new();
     let image = golden(&cluster.node);

@@ -122,7 +122,7 @@ fn seed_and_change(cluster: &SeedCluster, image: &str) -> Value {
 }
 
 #[test]
-fn a_change_that_the_image_was_made_of_needs_no_job() {
+fn a_change_within_the_seed_needs_no_job() {
     let cluster = SeedCluster::new();
     let mosb = Mosb::new();
     let built = build(&cluster.node, &mosb);

@@ -235,7 +235,7 @@ fn condition(object: &Value, kind: &str) -> Option<Value> {
 }
 
 #[test]
-fn an_installation_begins_with_images_and_goes_on_from_them() {
+fn an_installation_begins_with_images() {
     let mut cluster = SeedStoryCluster::new();
     let (worker, infra) = (cluster.pre_built("worker"), cluster.pre_built("infra"));
     let seeds = [("worker", &worker), ("infra", &infra)];

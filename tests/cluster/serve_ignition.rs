@@ -66,7 +66,7 @@ fn mount(secret: &Value, directory: &Path) {
 }
 
 #[test]
-fn a_stub_fetches_the_config_that_the_controller_gave_to_the_server() {
+fn a_stub_fetches_the_controllers_config() {
     let mut site = Site::new("serve-ignition");
     for folder in ["kubernetes", "user-data"] {
         site.grant(folder);
@@ -315,7 +315,7 @@ fn nothing_else_may_be_done(site: &Site) {
 }
 
 #[test]
-fn the_server_has_no_right_and_its_pod_is_restricted() {
+fn the_servers_pod_has_no_rights() {
     let objects = rendered("ignition-server");
     let named = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let namespace = named("Namespace").next().unwrap();

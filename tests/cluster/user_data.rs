@@ -170,7 +170,7 @@ fn join_config(path: &str) -> Value {
 }
 
 #[test]
-fn the_secret_of_new_machines_follows_the_image_in_service() {
+fn the_secret_of_new_machines_follows_the_image() {
     let mut site = Site::new("user-data");
     site.grant("kubernetes");
     let kubeconfig = site.kubeconfig();

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::tenant::{Kind, TEMPLATE, Tenant, have};
 
 #[test]
-fn deployments_of_a_cluster_roll_one_after_the_other() {
+fn deployments_of_a_cluster_roll_in_turn() {
     let tenant = Tenant::new();
     let names = ["first", "second", "third"];
     for name in names {
@@ -27,7 +27,7 @@ fn deployments_of_a_cluster_roll_one_after_the_other() {
 }
 
 #[test]
-fn a_deployment_with_on_delete_changes_the_machine_that_somebody_deletes() {
+fn on_delete_changes_the_machine_that_is_deleted() {
     let tenant = Tenant::new();
     let old = tenant.set(Kind::Deployment, "by-hand", 2, |set| {
         set["spec"]["rollout"] = json!({ "strategy": { "type": "OnDelete" } });

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::tenant::{Kind, TEMPLATE, Tenant, have, same};
 
 #[test]
-fn a_deployment_rolls_if_it_opted_in_and_a_standalone_set_changes_its_next_machine() {
+fn deployments_roll_and_sets_change_their_next_machine() {
     let tenant = Tenant::new();
     let rolls = tenant.set(Kind::Deployment, "rolls", 2, |set| {
         set["metadata"]["annotations"] = json!({ ROLL: "true" });

@@ -35,6 +35,7 @@ mod package_base;
 pub mod parts;
 mod program;
 mod proxy;
+mod published_crds;
 mod registry;
 pub mod registry_fixture;
 mod repository;
@@ -64,6 +65,7 @@ pub use node::{Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, RECORDED, co
 pub use one_node::{node, programs};
 pub use oracle::{Oracle, ignition_program};
 pub use proxy::{Fault, FaultProxy, Seen};
+pub use published_crds::{PUBLISHED_KINDS, deployed_crd, published_crd};
 pub use registry::{Access, Registry, SavedRepository, Server, Transport};
 pub use rollout::{
     CORDONED_BY_ADMINISTRATOR, NewMachine, Observed, REBOOTED_BY_OTHERS, ROLLOUT_NAMESPACE, Reboot,

@@ -10,7 +10,7 @@ use std::thread;
 
 use super::machine_tools::{self, MachineTools};
 use super::make::{self, Make};
-use super::{cluster_api, image, lab, ostree, package_base, root, vm_base};
+use super::{cluster_api, image, lab, ostree, package_base, published_crds, root, vm_base};
 
 /// A part: a directory of files with a name and a version.
 #[derive(Debug)]
@@ -80,6 +80,14 @@ pub static IGNITION_ORACLE: Part = Part {
     version: Version::Sources(&["parts/ignition-oracle"]),
     needs: &[],
     make: Make::GoModule("parts/ignition-oracle"),
+};
+
+/// The CRDs of OpenShift's API; see `published_crds.rs`.
+pub static PUBLISHED_CRDS: Part = Part {
+    name: "published-crds",
+    version: Version::Released("0.0.0-20260213204242-d34f11c515b3"),
+    needs: &[],
+    make: Make::Function(published_crds::make),
 };
 
 /// Helm's template engine without the rest of Helm.
@@ -205,7 +213,7 @@ pub static VM_BASE: Part = Part {
 
 /// All parts except [`VM_BASE`] and [`CLUSTER_API`]. Each part follows those that it needs, and long
 /// builds come first.
-static ALL: [&Part; 15] = [
+static ALL: [&Part; 16] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -217,6 +225,7 @@ static ALL: [&Part; 15] = [
     &PACKAGE_BASE,
     &MOSB_ROOT,
     &CRANE,
+    &PUBLISHED_CRDS,
     &IGNITION_ORACLE,
     &HELM_TEMPLATE,
     &OLAREG,

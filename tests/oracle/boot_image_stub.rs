@@ -35,7 +35,7 @@ fn json_of(stub: &Stub) -> Value {
 }
 
 #[test]
-fn ignition_accepts_converted_stubs_and_merges_them_to_the_same() {
+fn ignition_merges_converted_stubs_to_the_same() {
     let mut oracle = Oracle::start();
     let url = "https://api-int.example.com:22623/config/worker";
     let more = |stub: &mut Value| {
@@ -66,7 +66,7 @@ fn ignition_accepts_converted_stubs_and_merges_them_to_the_same() {
 }
 
 #[test]
-fn ignition_fetches_with_a_converted_stub_and_with_its_next_ca() {
+fn ignition_fetches_with_a_converted_stub() {
     let directory = TempDir::new().unwrap();
     fs::create_dir(directory.path().join("config")).unwrap();
     let fetched = json!({ "ignition": { "version": "3.1.0" }, "storage": { "files": [{ "path": "/etc/from-the-pool" }] } });

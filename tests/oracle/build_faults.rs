@@ -1,14 +1,15 @@
-//! Builds over a network that fails at each request in turn. The result is the same image or one
-//! error message.
+//! Builds over a network that fails for good: one error message, and no image. `interrupted` has
+//! faults at single requests.
 
+use std::cell::Cell;
 use std::thread;
-use std::time::Duration;
 
 use mosb_image::Digest;
 use mosb_registry::former_tag;
 
+use crate::kills::{Moments, Program, Requests};
 use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, config};
-use mosb_tests::{Access, Fault, FaultProxy, Layout, Mosb, Registry, Seen, Server, Transport};
+use mosb_tests::{Access, Fault, FaultProxy, Mosb, Registry, Seen, Server, Transport};
 
 /// A registry with the base, and a network that can fail.
 struct Network {
@@ -50,64 +51,33 @@ impl Network {
         let finished = mosb.run_with(arguments, config().as_bytes());
         (mosb, finished)
     }
-
-    /// The digest without a fault. The image records the base's name, which contains the proxy's
-    /// address, so the digest holds for this proxy only.
-    fn digest(&self, proxy: &FaultProxy, name: &str) -> String {
-        proxy.rule(|_| None);
-        let (_, finished) = self.build(proxy, name);
-        finished.ok().json()["digest"].as_str().unwrap().to_owned()
-    }
 }
 
-/// Builds with the fault at each request in turn, starting with the request `first`.
-fn at_each_request(network: &Network, what: &str, fault: &Fault, first: usize) {
+/// A registry never sends 401 without a challenge, and the first request is needed to get it.
+#[test]
+fn a_401_at_any_request_changes_nothing() {
+    let network = Network::new(Access::Token);
     let proxy = FaultProxy::start(network.registry.address());
-    let want = network.digest(&proxy, &format!("{what}/0"));
-    let mut number = first;
-    loop {
-        proxy.fail(number, fault.clone());
-        let (mosb, finished) = network.build(&proxy, &format!("{what}/n{number}"));
-        let what = format!("{what} at request {number}");
-        assert_eq!(finished.code(), Some(0), "{what}: {}", finished.stderr);
-        assert_eq!(finished.json()["digest"], want, "{what}");
-        assert_eq!(mosb_tests::build_fixture::names(&mosb.tmp()), [""; 0], "{what}");
-        if proxy.seen().len() < number {
-            break;
-        }
-        number += 1;
-        assert!(number < 60, "{what}: there are fewer requests than faults");
-    }
-    assert!(number > 10, "{what}: only {number} requests");
+    let number = Cell::new(0);
+    let program = Program {
+        proxy: &proxy,
+        clear: &|| number.set(number.get() + 1),
+        command: &|| unreachable!("it is not killed"),
+        end: &|what| {
+            let (mosb, finished) = network.build(&proxy, &format!("n{}", number.get()));
+            assert_eq!(finished.code(), Some(0), "{what}: {}", finished.stderr);
+            assert_eq!(mosb_tests::build_fixture::names(&mosb.tmp()), [""; 0], "{what}");
+            finished.json()["digest"].clone()
+        },
+        left: &|_, _, _| {},
+    };
+    let faults = [Fault::status(401)];
+    let moments = Moments { signals: &[], faults: &faults, first: 1, ..Moments::of(Requests::All) };
+    program.ends_the_same(&moments);
 }
 
 #[test]
-fn one_fault_at_any_request_changes_nothing() {
-    let open = Network::new(Access::Anyone);
-    let guarded = Network::new(Access::Token);
-    thread::scope(|scope| {
-        for (what, fault) in [
-            ("before", Fault::CutBefore),
-            ("answer", Fault::CutAnswer),
-            ("delay", Fault::Delay(Duration::from_millis(100))),
-            ("too-many", Fault::too_many(1)),
-            ("broken", Fault::status(500)),
-        ] {
-            let open = &open;
-            scope.spawn(move || at_each_request(open, what, &fault, 1));
-        }
-        // A registry never sends 401 without a challenge, and the first request is needed to get
-        // it.
-        scope.spawn(|| at_each_request(&guarded, "denied", &Fault::status(401), 2));
-    });
-    // The last image of these builds is complete in the registry.
-    let to = open.fixture.mosb.home().join("pulled");
-    open.registry.pull(&format!("acme/broken/0:{NAME}"), &format!("oci:{}:x", to.display()));
-    assert_eq!(Layout::at(to).layers("x").len(), 3);
-}
-
-#[test]
-fn with_a_login_that_may_not_pull_the_former_image_gets_no_tag_and_a_warning_reports_it() {
+fn without_pull_rights_former_images_get_no_tag() {
     let network = Network::new(Access::Anyone);
     let (registry, fixture) = (&network.registry, &network.fixture);
     let former: Digest = fixture.base.digest("base").parse().unwrap();
@@ -142,7 +112,7 @@ fn with_a_login_that_may_not_pull_the_former_image_gets_no_tag_and_a_warning_rep
 type Which = fn(&Seen) -> bool;
 
 #[test]
-fn a_lasting_fault_is_one_sentence_and_no_image() {
+fn a_lasting_fault_is_one_sentence() {
     let network = Network::new(Access::Anyone);
     let all: Which = |_| true;
     let layers: Which = |seen| seen.head.method == "GET" && seen.head.path().contains("/blobs/");

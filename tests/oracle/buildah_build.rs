@@ -89,7 +89,7 @@ fn the_tree_is_what_ignition_and_systemctl_make() {
 /// Storage with full copies of layers instead of mounts, and a base in a `dir:` folder as well as
 /// in a layout.
 #[test]
-fn storage_without_mounts_and_a_base_in_a_folder_make_the_same_tree() {
+fn storage_without_mounts_makes_the_same_tree() {
     let fixture = BuildahFixture::new();
     let layout = fixture.base();
     let want = fixture.build(&plan(&config(), None, &layout), &layout, "image").unwrap();
@@ -196,7 +196,7 @@ fn policy(registry: &str, kind: &str) -> SignaturePolicy {
 }
 
 #[test]
-fn buildah_does_not_pull_images_that_a_policy_rejects() {
+fn buildah_pulls_nothing_that_a_policy_rejects() {
     let registry = Registry::plain();
     registry.push(&base_image(), "base", "os/base:v1");
     let mut fixture = BuildahFixture::new();
@@ -211,7 +211,7 @@ fn buildah_does_not_pull_images_that_a_policy_rejects() {
 }
 
 #[test]
-fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
+fn between_registries_only_new_blobs_are_sent() {
     for (access, transport) in
         [(Access::Basic, Transport::Https), (Access::Anyone, Transport::Http)]
     {
@@ -274,7 +274,7 @@ fn from_a_registry_to_a_registry_only_what_is_new_is_sent() {
 }
 
 #[test]
-fn the_administrators_containerfile_is_last_and_sees_the_config() {
+fn the_administrators_containerfile_sees_the_config() {
     let text = "FROM configs AS final\nRUN test -x /usr/local/bin/tool && echo made > /usr/share/made\nENV A=b\n";
     let fixture = BuildahFixture::new();
     let base = fixture.base();
@@ -293,7 +293,7 @@ fn the_administrators_containerfile_is_last_and_sees_the_config() {
 }
 
 #[test]
-fn what_comes_from_base_runs_before_the_config_is_written_and_what_comes_from_configs_after_it() {
+fn stages_run_before_and_after_the_config() {
     let prepared = "\
 FROM scratch AS tools
 COPY --from=base /etc/debian_version /version
@@ -360,7 +360,7 @@ fn failures_are_explained() {
 }
 
 #[test]
-fn a_build_that_was_killed_leaves_nothing_for_the_next() {
+fn a_killed_build_leaves_nothing_behind() {
     let fixture = BuildahFixture::new();
     let base = fixture.base();
     // The quotes distinguish the step's output from the line in which buildah prints the step.

@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::job_pod::{Pod, ended};
-use crate::pod_faults::{contained, debian, kill_at};
+use crate::kills::{Moments, Program, Requests};
+use crate::pod_faults::{contained, debian};
 use mosb_image::Digest;
 use mosb_tests::build_fixture::{names, with};
 use mosb_tests::{Fault, FaultProxy, Layout, Registry};
@@ -96,14 +96,21 @@ fn left(folder: &Path, what: &str) -> [Value; 2] {
 }
 
 #[test]
-fn a_fetch_that_is_killed_or_disturbed_leaves_the_same() {
+fn a_fetch_survives_each_kind_of_request() {
+    a_disturbed_fetch_leaves_the_same(Requests::OfEachKind);
+}
+
+#[test]
+#[ignore = "make test-all: each fault at each request"]
+fn a_fetch_survives_each_request() {
+    a_disturbed_fetch_leaves_the_same(Requests::All);
+}
+
+#[track_caller]
+fn a_disturbed_fetch_leaves_the_same(requests: Requests) {
     let site = Site::new();
     let undisturbed = site.pod(&json!({}));
-    site.proxy.rule(|_| None);
-    let want = site.fetch(&undisturbed, "undisturbed");
-    let requests = site.proxy.seen().len();
-    println!("{requests} requests");
-    assert!(requests > 5, "{requests}");
+    site.fetch(&undisturbed, "undisturbed");
     let image = site.finish(&undisturbed, &site.on());
 
     let pod = site.pod(&json!({}));
@@ -114,28 +121,21 @@ fn a_fetch_that_is_killed_or_disturbed_leaves_the_same() {
         Fault::status(500),
         Fault::too_many(0),
     ];
-    for number in 1..=requests {
-        let clear = || fs::remove_dir_all(pod.volume("image").join("configs")).ok();
-        clear();
-        let count = AtomicUsize::new(0);
-        kill_at(&site.proxy, pod.fetch(&site.on()), move |_| {
-            count.fetch_add(1, Ordering::SeqCst) + 1 == number
-        });
-        let what = format!("killed at request {number}");
-        assert_eq!(pod.result("result"), None, "{what}: it had no time to say so");
-        assert_eq!(site.fetch(&pod, &what), want, "{what}");
-        clear();
-        let fault = &faults[number % faults.len()];
-        site.proxy.fail(number, fault.clone());
-        let what = format!("{fault:?} at request {number}");
-        assert_eq!(site.fetch(&pod, &what), want, "{what}");
-        assert!(site.proxy.seen().len() >= number, "{what}: it was there");
-    }
+    let program = Program {
+        proxy: &site.proxy,
+        clear: &|| {
+            fs::remove_dir_all(pod.volume("image").join("configs")).ok();
+        },
+        command: &|| pod.fetch(&site.on()),
+        end: &|what| json!(site.fetch(&pod, what)),
+        left: &|what, _, _| assert_eq!(pod.result("result"), None, "{what}: it had no time"),
+    };
+    program.ends_the_same(&Moments { faults: &faults, ..Moments::of(requests) });
     assert_eq!(site.finish(&pod, &site.on()), image);
 }
 
 #[test]
-fn a_config_that_does_not_go_together_with_the_prepared_base_runs_at_once() {
+fn a_config_against_the_base_runs_at_once() {
     let site = Site::new();
     let line = json!([{ "source": "data:,more" }]);
     let pod = site.pod(&json!({ "path": "/etc/large", "append": line }));

@@ -106,7 +106,7 @@ fn nothing_that_ignition_writes_is_in_the_image() {
 
 /// What joins a machine is merged in, as in the user data of machines that join later.
 #[test]
-fn ignition_takes_it_with_what_joins_the_machine_in_the_oldest_spec() {
+fn ignition_takes_it_in_the_oldest_spec() {
     let own = |config: &Value| OwnConfig::parse("own", config.to_string().as_bytes()).unwrap();
     let file = |path: &str, text: &str| json!({ "path": path, "mode": 0o600, "contents": { "source": format!("data:,{text}") } });
     let unit = json!({ "name": "join.service", "enabled": true,
@@ -190,7 +190,7 @@ fn boot(sandbox: &Sandbox, cmdline: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_machine_gets_to_its_image_and_forgets_the_login() {
+fn a_machine_updates_and_forgets_the_login() {
     let switched = ". /dev/null; grep -q mirror.example.net /etc/containers/registries.conf.d/zz-mosb-first-boot.conf; \
         grep -q pull /run/ostree/auth.json; : >/run/ostree/staged-deployment";
     for (what, bootc, rpm_ostree, want) in [
@@ -259,7 +259,7 @@ fn a_machine_gets_to_its_image_and_forgets_the_login() {
 
 /// As of a machine whose `/boot` is full: finalizing fails in each shutdown.
 #[test]
-fn a_machine_that_never_boots_its_image_stops_rebooting() {
+fn an_unbootable_image_stops_reboots() {
     let sandbox = machine();
     sandbox.shell(TOOLS);
     fs::write(sandbox.path("does/bootc"), ": >/run/ostree/staged-deployment").unwrap();
@@ -290,7 +290,7 @@ fn a_machine_that_never_boots_its_image_stops_rebooting() {
 }
 
 #[test]
-fn a_machine_that_can_not_switch_does_not_reboot() {
+fn without_a_switch_no_machine_reboots() {
     let sandbox = machine();
     sandbox.shell(TOOLS);
     sandbox.shell("mkdir -p /run/ostree");

@@ -167,7 +167,7 @@ fn arrives(tag: &str, method: &str, configs: &str) {
 
 /// `ostree container commit` changes the whole tree, so both methods must do the same.
 #[test]
-fn both_methods_empty_the_folders_that_a_commit_empties() {
+fn both_methods_empty_what_a_commit_empties() {
     let mosb = Mosb::new();
     let layout = mosb.home().join("base");
     let copy = format!("oci:{}:base", layout.display());
@@ -206,7 +206,7 @@ fn is_added(path: &str) -> bool {
 }
 
 #[test]
-fn both_methods_add_the_same_and_change_nothing_else() {
+fn both_methods_add_the_same() {
     let mosb = Mosb::new();
     let base = ostree_base().reference("base");
     let direct = tree(&build_on(&mosb, &base, "direct", "every-config"), NAME);
@@ -228,7 +228,7 @@ fn both_methods_add_the_same_and_change_nothing_else() {
 
 /// The unit removes what an image before it brought.
 #[test]
-fn both_methods_add_an_empty_list_for_nothing_below_var() {
+fn both_methods_list_nothing_below_var() {
     let mosb = Mosb::new();
     let base = ostree_base().reference("base");
     let config = json!({
@@ -244,7 +244,7 @@ fn both_methods_add_an_empty_list_for_nothing_below_var() {
 }
 
 #[test]
-fn no_method_adds_kernel_arguments_where_the_base_has_rpm_ostree() {
+fn rpm_ostree_keeps_its_kernel_arguments() {
     let mosb = Mosb::new();
     let layout = mosb.home().join("base");
     let copy = format!("oci:{}:base", layout.display());
@@ -268,7 +268,7 @@ fn a_direct_build_arrives_where_the_links_lead() {
 }
 
 #[test]
-fn a_direct_build_arrives_where_the_links_lead_nowhere_yet() {
+fn a_direct_build_follows_links_to_nowhere() {
     arrives("empty-var", "direct", "every-config");
 }
 

@@ -1,19 +1,26 @@
 //! A build that is killed at any time and run again has the same result, and leaves no temporary
 //! files.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::kills::{Moments, Program, Requests};
 use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, assert_whole, config, names};
 use mosb_tests::{
     Access, Compression, Fault, FaultProxy, Finished, Layout, Mosb, Registry, Server, Transport,
     Tree, run,
 };
 
-/// Starts a build in the background, with its config in a file.
+/// Starts a build in the background.
 fn start(mosb: &Mosb, base: &str, target: &str) -> Child {
+    build(mosb, base, target).spawn().unwrap()
+}
+
+/// A build with its config in a file.
+fn build(mosb: &Mosb, base: &str, target: &str) -> Command {
     let file = mosb.home().join("config.json");
     std::fs::write(&file, config()).unwrap();
     let mut command: Command = mosb.command([
@@ -26,7 +33,8 @@ fn start(mosb: &Mosb, base: &str, target: &str) -> Child {
         "-o",
         "json",
     ]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 fn signal(child: &Child, signal: &str) {
@@ -53,62 +61,75 @@ fn large_base() -> BuildFixture {
 }
 
 #[test]
-fn killed_at_each_request_it_ends_the_same() {
+fn a_build_survives_each_kind_of_request() {
+    killed_and_disturbed_it_ends_the_same(Requests::OfEachKind);
+}
+
+#[test]
+#[ignore = "make test-all: each request, each signal and each fault"]
+fn a_build_survives_each_request() {
+    killed_and_disturbed_it_ends_the_same(Requests::All);
+}
+
+/// A build by a new user each time, with an empty cache.
+#[track_caller]
+fn killed_and_disturbed_it_ends_the_same(requests: Requests) {
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     let fixture = BuildFixture::new();
     registry.push(&fixture.base, "base", "acme/base:v1");
     let proxy = FaultProxy::start(registry.address());
     let base = format!("{}/acme/base:v1", proxy.address());
-    let target = |name: &str| format!("{}/acme/{name}", proxy.address());
-    let want = ended(start(&Mosb::new(), &base, &target("want"))).ok().json()["digest"].clone();
-    let requests = proxy.seen().len();
-    assert!(requests > 10, "{requests}");
-    for number in 1..=requests {
-        for how in ["-KILL", "-INT", "-TERM"] {
-            let what = format!("{how} at request {number}");
-            let mosb = Mosb::new();
-            let target = target(&format!("n{number}{}", how.to_lowercase()));
-            proxy.fail(number, Fault::Delay(Duration::from_secs(20)));
-            let mut child = start(&mosb, &base, &target);
-            wait_for(|| proxy.seen().len() >= number || child.try_wait().unwrap().is_some());
-            signal(&child, how);
-            let started = Instant::now();
-            let finished = ended(child);
-            // The request takes longer.
-            assert!(started.elapsed() < Duration::from_secs(15), "{what}: it went on");
-            match how {
-                "-INT" => assert_refused(
-                    &finished,
-                    &what,
-                    130,
-                    "interrupted",
-                    &["SIGINT", "run it again"],
-                ),
-                "-TERM" => assert_refused(
-                    &finished,
-                    &what,
-                    143,
-                    "interrupted",
-                    &["SIGTERM", "run it again"],
-                ),
-                _ => assert_eq!(finished.code(), None, "{what}"),
-            }
-            let clean = || {
-                assert_eq!(names(&mosb.tmp()), [""; 0], "{what}: TMPDIR");
-                let cached = names(&mosb.home().join("cache/mosb/base-trees"));
-                let temporary =
-                    cached.iter().filter(|name| !name.contains(".tree-") && *name != ".mosb.lock");
-                assert_eq!(temporary.count(), 0, "{what}: {cached:?}");
+    let user = RefCell::new((0, Mosb::new()));
+    let clear = || {
+        let number = user.borrow().0 + 1;
+        user.replace((number, Mosb::new()));
+    };
+    let command = || {
+        let (number, mosb) = &*user.borrow();
+        build(mosb, &base, &format!("{}/acme/n{number}", proxy.address()))
+    };
+    let is_clean = |what: &str| {
+        let (_, mosb) = &*user.borrow();
+        assert_eq!(names(&mosb.tmp()), [""; 0], "{what}: TMPDIR");
+        let cached = names(&mosb.home().join("cache/mosb/base-trees"));
+        let temporary =
+            cached.iter().filter(|name| !name.contains(".tree-") && *name != ".mosb.lock");
+        assert_eq!(temporary.count(), 0, "{what}: {cached:?}");
+    };
+    let program = Program {
+        proxy: &proxy,
+        clear: &clear,
+        command: &command,
+        end: &|what| {
+            let finished = ended(command().spawn().unwrap());
+            assert_eq!(finished.code(), Some(0), "{what}: {}", finished.stderr);
+            is_clean(what);
+            finished.json()["digest"].clone()
+        },
+        left: &|what, signal, finished| {
+            let (exit, name) = match signal {
+                "-INT" => (130, "SIGINT"),
+                "-TERM" => (143, "SIGTERM"),
+                _ => return assert_eq!(finished.code(), None, "{what}"),
             };
-            if how != "-KILL" {
-                clean();
-            }
-            proxy.rule(|_| None);
-            let again = ended(start(&mosb, &base, &target)).ok().json();
-            assert_eq!(again["digest"], want, "{what}");
-            clean();
-        }
-    }
+            assert_refused(finished, what, exit, "interrupted", &[name, "run it again"]);
+            is_clean(what);
+        },
+    };
+    let faults = [
+        Fault::CutBefore,
+        Fault::CutAnswer,
+        Fault::Delay(Duration::from_millis(100)),
+        Fault::too_many(1),
+        Fault::status(500),
+    ];
+    let signals = &["-KILL", "-INT", "-TERM"];
+    let moments = Moments { signals, faults: &faults, ..Moments::of(requests) };
+    program.ends_the_same(&moments);
+    // The first image is complete in the registry.
+    let to = fixture.mosb.home().join("pulled");
+    registry.pull(&format!("acme/n0:{NAME}"), &format!("oci:{}:x", to.display()));
+    assert_eq!(Layout::at(to).layers("x").len(), 3);
 }
 
 fn wait_for(mut condition: impl FnMut() -> bool) {
@@ -120,7 +141,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_layout_is_whole_whenever_its_writer_was_killed() {
+fn a_layout_is_whole_after_each_kill() {
     let fixture = large_base();
     let whole = Instant::now();
     let (base, target) = (fixture.reference(), fixture.target());
@@ -211,7 +232,7 @@ fn two_builds_into_one_layout_are_both_there() {
 }
 
 #[test]
-fn a_killed_containerfile_build_leaves_nothing_for_the_next() {
+fn a_killed_containerfile_build_leaves_nothing() {
     let layout = mosb_tests::base_image();
     let mosb = Mosb::new();
     let home = mosb.home().display().to_string();

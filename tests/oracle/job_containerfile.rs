@@ -45,7 +45,7 @@ fn failure(pod: &Pod, volume: &str) -> Value {
 }
 
 #[test]
-fn one_builds_another_pushes_and_the_bases_layers_are_not_written() {
+fn one_builds_and_another_pushes() {
     let registry = debian_registry();
     let entitlement = tempfile::tempdir().unwrap();
     fs::write(entitlement.path().join("key.pem"), "entitled").unwrap();
@@ -122,7 +122,7 @@ PATH='{path}' exec buildah "$@"
 }
 
 #[test]
-fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
+fn only_buildahs_own_failures_are_tried_again() {
     let registry = debian_registry();
     let folder = tempfile::tempdir().unwrap();
     let tries = || fs::read_to_string(folder.path().join("tries")).unwrap();
@@ -158,7 +158,7 @@ fn a_failure_of_buildahs_own_is_tried_three_times_and_a_run_lines_is_not() {
 }
 
 #[test]
-fn a_failing_step_is_reported_with_its_last_lines_without_credentials() {
+fn a_failing_step_is_reported_without_credentials() {
     let registry = debian_registry();
     let text = "FROM configs\nRUN echo one; echo hello not-a-secret; echo two >&2; exit 7\n";
     let pod = pod(&registry, &config(), text);
@@ -195,7 +195,7 @@ fn a_failing_step_is_reported_with_its_last_lines_without_credentials() {
 }
 
 #[test]
-fn a_base_that_does_not_come_is_tried_again_and_bad_text_is_the_users() {
+fn missing_bases_are_retried() {
     let registry = debian_registry();
     let broken = pod(&registry, &config(), "FROM configs\nRUN true\n");
     for layer in base_layers() {

@@ -341,7 +341,7 @@ fn rename_layer(left: &Left, bytes: &[u8]) {
 }
 
 #[test]
-fn files_beside_the_layout_are_ignored_and_base_layers_come_from_the_registry() {
+fn files_beside_the_layout_are_ignored() {
     let left = Left::new();
     secret(&left.path("layout/blobs/sha256/evil"));
     symlink("/", left.path("layout/blobs/sha256/root")).unwrap();

@@ -19,7 +19,7 @@ RUN cp /etc/mine /etc/copied
 ";
 
 #[test]
-fn the_last_part_runs_on_what_another_pod_made() {
+fn a_last_part_runs_on_another_pods_base() {
     let registry = debian_registry();
     let file = json!({ "path": "/etc/mine", "contents": { "source": "data:,mine" } });
     let pod = pod(&registry, &with("storage", json!({ "files": [file] })), TEXT);

@@ -20,6 +20,7 @@ mod job_direct;
 mod job_hostile;
 mod job_last_part;
 mod job_pod;
+mod kills;
 mod merge_oracle;
 mod packages;
 mod part_image;

@@ -114,7 +114,7 @@ fn is_made_anew(path: &str) -> bool {
 }
 
 #[test]
-fn what_must_be_run_is_run_once_and_is_right() {
+fn what_must_be_run_is_run_once() {
     let (mosb, registry) = (Mosb::new(), registry());
     let [of_config, of_bundle] = ["of-config", "of-bundle"]
         .map(|name| Certificate::authority(mosb.home(), name).certificate);

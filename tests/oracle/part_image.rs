@@ -10,7 +10,7 @@ use serde_json::Value;
 use mosb_tests::{MOSB_IMAGE, mosb_image, mosb_image_of, mosb_root, run};
 
 #[test]
-fn an_archive_with_both_names_and_no_history_of_this_machine() {
+fn an_archive_tells_nothing_of_this_machine() {
     let archive = format!("oci-archive:{}", mosb_image().display());
     let config = run("skopeo", ["inspect", "--config", &archive]).json();
     assert_eq!(config["config"]["User"], "65532:65532");
@@ -24,7 +24,7 @@ fn an_archive_with_both_names_and_no_history_of_this_machine() {
 }
 
 #[test]
-fn the_program_runs_as_any_user_and_buildah_as_root() {
+fn any_user_runs_it_and_root_buildah() {
     let folder = tempfile::tempdir().unwrap();
     let layout = folder.path().join("layout");
     let reference = format!("oci:{}:i", layout.display());
@@ -85,7 +85,7 @@ fn bill_of_materials(file: &Path) -> Value {
 }
 
 #[test]
-fn the_bill_of_materials_has_every_package_and_every_crate() {
+fn the_bill_of_materials_is_complete() {
     let folder = tempfile::tempdir().unwrap();
     let [one, other] = ["one.json", "other.json"].map(|name| folder.path().join(name));
     let bill = bill_of_materials(&one);

@@ -54,7 +54,7 @@ fn every_kind_of_image_is_read_by_skopeo() {
 }
 
 #[test]
-fn a_layer_that_ignores_links_and_parents_is_an_error() {
+fn a_layer_through_links_is_an_error() {
     let base = Tree::new().directory("d", 0o755).link("l", "d").tar();
     let base = Snapshot::default().with_layer(base.as_slice()).unwrap();
     let cases = [

@@ -14,7 +14,7 @@ fn with_layer(directory: &Path, base: &str, layer: &Tree) -> String {
 }
 
 #[test]
-fn the_base_leads_into_var_by_hard_links_to_links() {
+fn hard_links_to_links_lead_into_var() {
     let mut archive = tar::Archive::new(ostree_base().layers("base").remove(0));
     let found = archive
         .entries()
@@ -46,7 +46,7 @@ fn a_layer_that_goes_through_the_links_arrives() {
 }
 
 #[test]
-fn a_directory_in_a_links_place_never_arrives_as_one() {
+fn a_directory_never_takes_a_links_place() {
     let directory = tempfile::tempdir().unwrap();
     let layer = Tree::new()
         .directory("usr", 0o755)

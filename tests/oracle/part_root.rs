@@ -38,7 +38,7 @@ fn an_overwritten_file_is_read_again() {
 }
 
 #[test]
-fn a_config_that_ignition_rejects_fails_with_its_message() {
+fn a_rejected_config_fails_with_ignitions_message() {
     let file = json!({"path": "relative", "contents": {"source": "data:,x"}});
     let why = Sandbox::new().ignition_apply(&config(json!({"files": [file]}))).unwrap_err();
     assert!(why.contains("path not absolute"), "{why}");

@@ -3,19 +3,16 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::job_pod::{Pod, Sidecar, ended, manifest};
+use crate::kills::{Moments, Program, Requests};
 use mosb_tests::build_fixture::{names, with};
 use mosb_tests::{Fault, FaultProxy, Mosb, Registry, Seen, base_image, wait};
 
 const SOON: Duration = Duration::from_secs(120);
-/// Longer than a test.
-const FOREVER: Duration = Duration::from_secs(3600);
 const RUNS: &str = "FROM configs\nRUN echo one && cp /etc/mine /etc/copied\nRUN echo two\n";
 
 pub fn config(path: &str) -> String {
@@ -50,72 +47,56 @@ pub fn kill(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// Runs a command until the proxy holds a request, and kills it there. The proxy also holds all that
-/// follow it.
-#[track_caller]
-pub fn kill_at(
-    proxy: &FaultProxy,
-    mut command: Command,
-    fits: impl Fn(&Seen) -> bool + Send + Sync + 'static,
-) {
-    let held = Arc::new(AtomicBool::new(false));
-    let holds = Arc::clone(&held);
-    proxy.rule(move |seen| {
-        if fits(seen) {
-            holds.store(true, Ordering::SeqCst);
-        }
-        holds.load(Ordering::SeqCst).then_some(Fault::Delay(FOREVER))
-    });
-    let mut child = command.spawn().unwrap();
-    wait("the request", SOON, || {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before");
-        held.load(Ordering::SeqCst).then_some(())
-    });
-    kill(child);
-    proxy.rule(|_| None);
-}
-
 /// A user whose processes run in a namespace, as in a container.
 pub fn contained() -> Mosb {
     let words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
     Mosb::new().within(words)
 }
 
-/// Kills `image-push` at each of its requests.
 #[test]
-fn a_push_that_is_killed_at_each_request_ends_the_same() {
+fn a_push_survives_each_kind_of_request() {
+    a_killed_push_ends_the_same(Requests::OfEachKind);
+}
+
+#[test]
+#[ignore = "make test-all: each request"]
+fn a_push_survives_each_request() {
+    a_killed_push_ends_the_same(Requests::All);
+}
+
+/// Kills `image-push` at its requests.
+#[track_caller]
+fn a_killed_push_ends_the_same(requests: Requests) {
     let (registry, proxy) = debian();
     let pod = Pod::with(Mosb::new(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     ended(pod.containerfile(&[])).ok();
-    proxy.rule(|_| None);
-    pod.run(pod.push(&[])).ok();
-    let requests = proxy.seen().len();
-    let digest = pod.result("result").unwrap()["digest"].clone();
-    let want = tagged(&registry);
-    assert!(requests > 10, "{requests}");
-    let mut killed = 0;
-    for number in 1..=requests {
-        registry.forget("acme/os");
-        proxy.fail(number, Fault::Delay(Duration::from_secs(20)));
-        let mut child = pod.push(&[]).spawn().unwrap();
-        wait("the request", SOON, || {
-            let is_there = proxy.seen().len() >= number || child.try_wait().unwrap().is_some();
-            is_there.then_some(())
-        });
-        killed += usize::from(child.try_wait().unwrap().is_none());
-        kill(child);
-        proxy.rule(|_| None);
-        pod.run(pod.push(&[])).ok();
-        assert_eq!(pod.result("result").unwrap()["digest"], digest, "{number}");
-        assert_eq!(tagged(&registry), want, "{number}");
-    }
-    // Parallel requests can change the number by a few.
-    assert!(killed + 2 >= requests, "{killed} of {requests}");
+    let program = Program {
+        proxy: &proxy,
+        clear: &|| registry.forget("acme/os"),
+        command: &|| pod.push(&[]),
+        end: &|_| {
+            pod.run(pod.push(&[])).ok();
+            json!([pod.result("result").unwrap()["digest"], tagged(&registry)])
+        },
+        left: &|_, _, _| {},
+    };
+    program.ends_the_same(&Moments::of(requests));
 }
 
-/// Kills `image-build` with a Containerfile after each line of output, which covers each step.
 #[test]
-fn a_build_that_is_killed_at_each_step_ends_the_same() {
+fn builds_killed_at_some_steps_end_the_same() {
+    a_killed_build_ends_the_same(4);
+}
+
+#[test]
+#[ignore = "make test-all: each line of the output"]
+fn builds_killed_at_each_step_end_the_same() {
+    a_killed_build_ends_the_same(1);
+}
+
+/// Kills `image-build` with a Containerfile after lines of its output, which cover each step.
+#[track_caller]
+fn a_killed_build_ends_the_same(between: usize) {
     let (registry, proxy) = debian();
     let pod = Pod::with(contained(), &proxy.address(), &config("/etc/mine"), Some(RUNS), &[]);
     let lines = |mut command: Command, most: usize| {
@@ -135,7 +116,7 @@ fn a_build_that_is_killed_at_each_step_ends_the_same() {
     assert!(child.wait().unwrap().success(), "{all:#?}");
     println!("{all:#?}");
     assert!(all.len() > 8, "{all:#?}");
-    for number in 1..all.len() {
+    for number in (1..all.len()).step_by(between) {
         let (child, _) = lines(pod.containerfile(&driver), number);
         kill(child);
         assert!(pod.result("failure").is_none(), "{number}: it had no time to say so");
@@ -186,7 +167,7 @@ fn contents(registry: &Registry, digest: &str) -> String {
 /// A registry is killed when it has all blobs but no manifest. It restarts in time for the
 /// container, or too late.
 #[test]
-fn a_registry_that_goes_before_the_manifest_gets_the_same_image_later() {
+fn a_registry_away_before_the_manifest_changes_nothing() {
     let (mut registry, proxy) = debian();
     for containerfile in [None, Some(RUNS)] {
         let path = format!("/etc/mine{}", if containerfile.is_some() { "" } else { "-too" });

@@ -173,7 +173,7 @@ fn assert_outcomes(what: &str, finished: &Finished, code: i32, want: &str) {
 }
 
 #[test]
-fn three_pools_pass_with_the_logins_and_the_ca_of_the_manifests() {
+fn three_pools_pass_with_the_manifests_logins() {
     let all = Installation::new(Access::Token, Transport::Https);
     all.secret("global-pull-secret-copy", &all.registry.reader_authfile());
     let before = all.registry.files().len();

@@ -80,7 +80,7 @@ impl Folder {
 }
 
 #[test]
-fn stages_without_the_config_are_run_once_and_give_what_running_all_at_once_gives() {
+fn stages_without_the_config_are_run_once() {
     let mut folder = Folder::new();
     folder.write("1", OWN);
     let argument = ["--build-arg", "A=1"];
@@ -161,7 +161,7 @@ RUN --mount=type=bind,from=tools,target=/t cp /t/tools /copied && test -e /etc/a
 ";
 
 #[test]
-fn a_last_part_gets_the_base_beside_the_image_that_it_starts_from() {
+fn a_last_part_gets_the_base_too() {
     let folder = Folder::new();
     folder.write("1", BESIDE);
     let first = folder.run("build", "out", &[]);
@@ -191,7 +191,7 @@ RUN test $(stat -c %a /etc/a) = 640 && cp -a /etc/a /usr/share/a && rm /etc/earl
 ";
 
 #[test]
-fn only_the_last_part_is_run_for_another_config() {
+fn another_config_runs_only_the_last_part() {
     let folder = Folder::new();
     folder.write("1", BOTH);
     let plan = folder.run("plan", "out", &[]);

@@ -87,7 +87,7 @@ async fn a_401_in_the_middle_renews_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_download_and_a_cut_upload_go_on() {
+async fn cut_downloads_and_uploads_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let size = 24 << 20;
     let layout = base(directory.path(), size);
@@ -125,7 +125,7 @@ async fn a_cut_download_and_a_cut_upload_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_is_cut_more_often_than_it_is_tried_goes_on_as_long_as_it_moves() {
+async fn an_upload_goes_on_while_it_moves() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(directory.path(), 24 << 20);
     let to = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
@@ -263,7 +263,7 @@ async fn a_mirror_serves_or_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_go_through_the_proxy_except_for_no_proxy() {
+async fn requests_respect_proxy_and_no_proxy() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(directory.path(), 1 << 10);
     let registry = Registry::plain();

@@ -113,7 +113,7 @@ async fn a_tag_of_another_platform_does_not_move() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_another_build_pushed_meanwhile_gets_a_tag() {
+async fn another_builds_image_gets_a_tag() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(directory.path(), 1 << 20);
     let registry = Registry::plain();
@@ -230,7 +230,7 @@ async fn a_push_onto_the_base_makes_few_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_push_that_begins_early_asks_only_the_protected_tag_twice_and_leaves_no_upload() {
+async fn an_early_push_leaves_no_upload() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     let layout = base(directory.path(), 1 << 20);
@@ -274,7 +274,7 @@ async fn a_push_that_begins_early_asks_only_the_protected_tag_twice_and_leaves_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_base_blob_that_went_away_is_sent_again() {
+async fn a_lost_base_blob_is_sent_again() {
     let directory = tempfile::tempdir().unwrap();
     let registry = Registry::start(Server::Distribution, Access::Anyone, Transport::Http);
     let layout = base(directory.path(), 1 << 20);

@@ -83,7 +83,7 @@ fn bearer(token: &str) -> String {
 }
 
 #[test]
-fn ignition_uses_the_config_that_the_stub_fetches_and_nothing_of_the_stub() {
+fn ignition_uses_only_what_the_stub_fetches() {
     let site = Site::new();
     site.pool("worker", &config(), Timestamp::now());
     let server = IgnitionServer::start(site.configs.path());
@@ -124,7 +124,7 @@ fn impatient(stub: &[u8]) -> Value {
 }
 
 #[test]
-fn ignition_gets_nothing_without_the_token_of_its_pool_or_from_another_server() {
+fn ignition_gets_nothing_without_its_pools_token() {
     let site = Site::new();
     let now = Timestamp::now();
     site.pool("worker", &config(), now);
@@ -175,7 +175,7 @@ fn ignition_gets_nothing_without_the_token_of_its_pool_or_from_another_server() 
 }
 
 #[test]
-fn whoever_is_no_machine_of_the_pool_gets_the_same_bytes() {
+fn every_stranger_gets_the_same_bytes() {
     let site = Site::new();
     site.pool("worker", &config(), Timestamp::now());
     site.pool("infra", &config(), Timestamp::now());
@@ -261,7 +261,7 @@ async fn idle_peers_keep_no_machine_out() {
 }
 
 #[test]
-fn the_secret_is_replaced_while_it_runs_and_a_signal_ends_it() {
+fn the_secret_is_replaced_while_it_runs() {
     let site = Site::new();
     let server = IgnitionServer::start(site.configs.path());
     let token = site.key.token("worker", Period::at(Timestamp::now()));

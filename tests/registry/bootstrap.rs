@@ -84,7 +84,7 @@ pub fn files(folder: &Path) -> BTreeMap<String, (u32, String)> {
 }
 
 #[test]
-fn the_output_is_the_same_each_time_and_for_its_owner() {
+fn the_output_is_the_same_each_time() {
     let desk = Desk::new();
     let first = desk.bootstrap("--manifests manifests --output out").ok().json();
     valid(&first);
@@ -122,7 +122,7 @@ fn the_output_is_the_same_each_time_and_for_its_owner() {
 }
 
 #[test]
-fn all_problems_of_all_files_are_reported_and_nothing_is_written() {
+fn all_problems_are_reported_and_nothing_is_written() {
     let desk = Desk::new();
     let os_config = |name: &str, image: &str| {
         json!({ "apiVersion": API, "kind": "MachineOSConfig",
@@ -154,7 +154,7 @@ fn all_problems_of_all_files_are_reported_and_nothing_is_written() {
 }
 
 #[test]
-fn hostile_manifests_are_refused_soon_and_without_their_values() {
+fn hostile_manifests_are_refused_without_their_values() {
     let bomb = (1..40).fold("kind: Secret\na0: &a0 [hunter2,x]\n".to_owned(), |text, n| {
         let items = vec![format!("*a{}", n - 1); 8].join(",");
         text + &format!("a{n}: &a{n} [{items}]\n")
@@ -224,7 +224,7 @@ fn a_seed_is_a_manifest_that_bootstrap_takes() {
 /// After a kill at any time, the folder has the earlier output or the new one, and the next run
 /// succeeds.
 #[test]
-fn killed_anywhere_it_leaves_one_output_or_the_other() {
+fn killed_anywhere_it_leaves_one_whole_output() {
     let desk = Desk::new();
     desk.bootstrap("--manifests manifests --output out").ok();
     let one = files(&desk.at("out"));

@@ -62,7 +62,7 @@ fn at_registry(registry: &Registry, image: &str, login: &Path, base: &str) -> St
 }
 
 #[test]
-fn registries_are_checked_and_nothing_is_written_if_one_rejects() {
+fn nothing_is_written_if_a_registry_rejects() {
     let registry = Registry::start(Server::Debian, Access::Basic, Transport::Https);
     let desk = Desk(Mosb::new());
     let layout = Layout::create(&desk.at("stock"));

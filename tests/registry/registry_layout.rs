@@ -91,7 +91,7 @@ async fn a_hostile_layout_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_writers_of_one_layout_keep_each_others_tags() {
+async fn writers_of_one_layout_keep_all_tags() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(&directory.path().join("base"), 1 << 20);
     let out = directory.path().join("out");

@@ -125,7 +125,7 @@ async fn whole(client: &Client, image: &str, to: &Path, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
+async fn each_stand_in_takes_a_first_push() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(&directory.path().join("base"), LARGE);
     for profile in PROFILES {
@@ -172,7 +172,7 @@ async fn the_first_push_into_a_new_repository_of_each_stand_in_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it() {
+async fn a_refused_push_is_reported_with_its_question() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(&directory.path().join("base"), SMALL);
     for profile in PROFILES {
@@ -227,7 +227,7 @@ async fn a_push_that_a_stand_in_refuses_is_reported_with_the_question_before_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_stand_in_reports_an_image_present_missing_or_unknown() {
+async fn each_stand_in_knows_present_and_missing_images() {
     let directory = tempfile::tempdir().unwrap();
     let layout = base(&directory.path().join("base"), SMALL);
     for profile in PROFILES {
@@ -259,7 +259,7 @@ async fn each_stand_in_reports_an_image_present_missing_or_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_404_without_the_code_of_a_registry_does_not_say_that_an_image_is_missing() {
+async fn a_404_without_a_code_means_nothing() {
     // An ingress sends this answer while the registry behind it is down.
     let directory = tempfile::tempdir().unwrap();
     let ingress = Profile { no_manifest: Refusal(404, ""), ..PLAIN };

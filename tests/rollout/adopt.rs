@@ -208,7 +208,7 @@ fn state_of(word: &str, mode: &str) -> String {
 }
 
 #[test]
-fn a_machine_that_ignition_installed_takes_on_the_files_of_its_images() {
+fn an_installed_machine_takes_its_images_files() {
     let lab = lab();
     lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
     let story = Story { lab: &lab, namespace: namespace(&lab) };

@@ -22,7 +22,7 @@ const WRITE: &str = "mkdir -p /var/lib/mosb
     systemctl enable --quiet mosb-first-boot.service";
 
 #[test]
-fn a_new_machine_pulls_by_the_mirror_and_with_the_authority_of_its_config() {
+fn a_new_machine_pulls_by_its_mirror() {
     let lab = lab();
     let (machine, registry) = (lab.machine(0), lab.registry());
     let file = |path: &str, mode: u32, text: &str| json!({ "path": path, "mode": mode, "contents": { "source": format!("data:;base64,{}", STANDARD.encode(text)) } });

@@ -103,7 +103,7 @@ fn drift(machine: &Machine) -> String {
 }
 
 #[test]
-fn files_of_an_image_come_without_a_reboot_and_stay_with_it() {
+fn live_files_stay_with_their_image() {
     let lab = Lab::start(1);
     let story = Story::new(&lab, "live", &[]);
     let machine = story.machine();

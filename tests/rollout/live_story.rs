@@ -10,7 +10,7 @@ const FILE: &str = "/etc/containers/certs.d/story.example.com/ca.crt";
 const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
 
 #[test]
-fn files_reach_the_machines_of_a_pool_without_a_reboot_and_go_again() {
+fn files_reach_machines_without_a_reboot() {
     let lab = own_lab();
     let cluster = RolloutCluster::start(&lab);
     let first = step("the first image", || cluster.image());

@@ -140,7 +140,7 @@ fn assert_access(machine: &Machine, part: Option<&Part>) {
 }
 
 #[test]
-fn arguments_keys_and_password_come_with_the_image_change_and_go() {
+fn arguments_keys_and_password_follow_the_image() {
     let lab = Lab::start(1);
     let parts = Parts {
         a: Part::new("a", &["a=1", "both"], &[], true),

@@ -13,7 +13,7 @@ use crate::test_lab::own_lab;
 const FILE: &str = "/etc/story";
 
 #[test]
-fn keys_reach_the_machines_of_a_pool_without_a_reboot_and_kernel_arguments_with_one() {
+fn keys_come_live_and_arguments_by_reboot() {
     let lab = own_lab();
     // As by an installation.
     for machine in lab.machines() {

@@ -26,7 +26,7 @@ const SECRET: &str = "default/worker-user-data";
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[test]
-fn machines_from_the_secret_or_a_stub_run_its_image_and_those_of_an_older_one_are_updated() {
+fn machines_of_any_age_join_with_the_image() {
     let lab = own_lab();
     let cluster = RolloutCluster::start(&lab);
     let [there, current, older] = lab.machines() else { panic!("three machines") };

@@ -58,7 +58,7 @@ fn target(image: &MachineImage) -> String {
 }
 
 #[test]
-fn jobs_stage_an_image_and_reboot_a_machine_into_it_and_back() {
+fn jobs_reboot_a_machine_and_back() {
     let lab = lab();
     lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
     let (namespace, machine, stock) = (namespace(&lab), lab.machine(0), lab.stock());

@@ -10,7 +10,7 @@ use mosb_tests::{MOSB_IMAGE, MachineTools, condition, mosb_image, sha256};
 use crate::test_lab::{POD, lab, namespace, pod, reboot, stage, timed};
 
 #[test]
-fn machines_differ_and_run_systemd_and_their_pods_reach_each_other() {
+fn machines_differ_and_their_pods_meet() {
     let lab = lab();
     let mut ids = BTreeSet::new();
     for machine in lab.machines() {
@@ -53,7 +53,7 @@ fn machines_differ_and_run_systemd_and_their_pods_reach_each_other() {
 }
 
 #[test]
-fn a_machine_reboots_into_what_is_staged_and_a_power_cut_loses_it() {
+fn a_power_cut_loses_what_is_staged() {
     let lab = lab();
     let (namespace, machine, stock) = (namespace(&lab), lab.machine(0), lab.stock());
     let built = timed("mosb build and push", || lab.build("lab/os", "/etc/story", "built"));
@@ -85,7 +85,7 @@ fn a_machine_reboots_into_what_is_staged_and_a_power_cut_loses_it() {
 }
 
 #[test]
-fn the_image_of_mosb_runs_on_every_machine_also_on_one_installed_anew() {
+fn our_image_runs_on_every_machine() {
     let lab = lab();
     timed("import on three machines", || {
         lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
@@ -107,7 +107,7 @@ fn the_image_of_mosb_runs_on_every_machine_also_on_one_installed_anew() {
 }
 
 #[test]
-fn a_machine_whose_finalizing_fails_boots_what_it_had() {
+fn without_finalizing_a_machine_boots_what_it_had() {
     let lab = lab();
     let (namespace, machine) = (namespace(&lab), lab.machine(1));
     let built = lab.build("lab/os", "/etc/story", "lost");
@@ -121,7 +121,7 @@ fn a_machine_whose_finalizing_fails_boots_what_it_had() {
 }
 
 #[test]
-fn a_machine_that_stays_off_is_lost_and_another_one_joins_in_its_place() {
+fn a_lost_machine_is_replaced() {
     let lab = lab();
     let machine = lab.machine(2);
     let before = machine.wait_ready();

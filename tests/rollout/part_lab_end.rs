@@ -18,7 +18,7 @@ const KILLED: &str = "MOSB_TEST_OF_A_KILLED_LAB";
 
 /// The registry is away when it happens.
 #[test]
-fn nothing_is_left_of_a_lab_when_a_test_panics() {
+fn a_panic_leaves_nothing_of_a_lab() {
     let lab = Lab::start(1);
     let traces = lab.node().traces();
     assert!(left_of(&traces).len() > 2, "{:?}", left_of(&traces));
@@ -32,13 +32,13 @@ fn nothing_is_left_of_a_lab_when_a_test_panics() {
 
 /// The machine stages an image meanwhile: its deployments are immutable then.
 #[test]
-fn nothing_is_left_of_a_lab_whose_process_is_killed() {
+fn a_kill_leaves_nothing_of_a_lab() {
     if std::env::var_os(KILLED).is_some() {
         return wait_to_be_killed();
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--nocapture"])
-        .arg("part_lab_end::nothing_is_left_of_a_lab_whose_process_is_killed")
+        .arg("part_lab_end::a_kill_leaves_nothing_of_a_lab")
         .env(KILLED, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

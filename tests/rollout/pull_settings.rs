@@ -107,7 +107,7 @@ impl Story<'_> {
 }
 
 #[test]
-fn a_machine_pulls_with_the_mirrors_the_authorities_and_the_proxy_of_the_settings() {
+fn a_machine_pulls_with_the_settings() {
     let lab = lab();
     lab.import(&format!("oci-archive:{}", mosb_image().display()), MOSB_IMAGE);
     let story = Story { lab: &lab, namespace: namespace(&lab), machine: lab.machine(0) };

@@ -22,7 +22,7 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKeyOfTheStory";
 const QUIET: Duration = Duration::from_secs(8);
 
 #[test]
-fn a_pool_is_rolled_out_repaired_pinned_and_taken_back() {
+fn a_pool_is_rolled_out_and_taken_back() {
     let lab = own_lab();
     // They trust the registry only by the settings, which come with each Job.
     lab.machines().iter().for_each(Machine::forget_registry_authority);

@@ -44,7 +44,7 @@ fn reboot(story: &Story<'_>) {
 }
 
 #[test]
-fn what_a_person_does_with_rpm_ostree_is_mended() {
+fn changes_by_rpm_ostree_are_mended() {
     if skipped_with_real(NodeTool::Bootc, "a machine that bootc does not update") {
         return;
     }

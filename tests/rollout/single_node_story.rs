@@ -16,7 +16,7 @@ use crate::{controller_pod, guarded_pod};
 const NODE: &str = "node/machine-0";
 
 #[test]
-fn the_only_machine_reboots_with_its_control_plane_and_goes_back_to_stock() {
+fn the_only_machine_reboots_with_its_control_plane() {
     let lab = Lab::single_node();
     for (what, after) in &lab.times {
         println!("{what}: after {:.1} s", after.as_secs_f64());

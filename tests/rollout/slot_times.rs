@@ -177,7 +177,7 @@ fn journal(machine: &Machine, which: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_slot_in_which_mosb_takes_too_long_is_found() {
+fn a_slot_that_takes_too_long_is_found() {
     let quiet = [0.3, 1.3, 1.2, 0.7, 0.6, 0.2, 2.8, 1.2];
     let with = |index: usize, seconds: f64| {
         let mut parts = quiet;

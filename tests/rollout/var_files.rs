@@ -62,7 +62,7 @@ fn journal(machine: &Machine) -> String {
 }
 
 #[test]
-fn files_below_var_come_change_and_go_with_the_image() {
+fn files_below_var_follow_the_image() {
     let lab = lab();
     let (namespace, machine) = (namespace(&lab), lab.machine(0));
     let [a, b] = [config("one", 0o700), config("two", 0o1750)];

@@ -120,7 +120,7 @@ fn ignition(word: &str, removed: &[&str]) -> Value {
 
 #[test]
 #[ignore = "boots a machine four times: make test-vm"]
-fn arguments_keys_and_password_come_to_a_machine_change_go_and_come_back() {
+fn arguments_keys_and_password_come_and_go() {
     let registry = image::registry();
     let mosb = Mosb::new();
     let first = Target::build(&mosb, &registry, ("first", "1"), &["a=1", "b"], &[]);

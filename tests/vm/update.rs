@@ -54,7 +54,7 @@ impl Image {
 
 #[test]
 #[ignore = "boots a machine four times: make test-vm"]
-fn a_machine_takes_two_images_from_a_registry_and_goes_back() {
+fn a_machine_takes_two_images_and_goes_back() {
     let registry = image::registry();
     let mosb = Mosb::new();
     let first = Image::build(&mosb, &registry, Config::First);

@@ -130,6 +130,7 @@ impl<'c> Sets<'c> {
 /// but a lost answer ends a pass, and the pauses grow from one such pass to the next: so these are
 /// not in a row.
 #[test]
+#[ignore = "make test-all: each fault at each write"]
 fn faults_at_each_write_end_the_same() {
     const CONDITIONS: &str = "machineconfigurations";
     const DENIED: &str = "denied";
@@ -180,6 +181,7 @@ fn faults_at_each_write_end_the_same() {
 
 /// The lists of sets, and the Secret with the user data, which no watch shows.
 #[test]
+#[ignore = "make test-all: each fault at reads"]
 fn faults_at_reads_end_the_same() {
     const LISTS: &str = "/machinesets?";
     const STUB: &str = "/secrets/old-stub";

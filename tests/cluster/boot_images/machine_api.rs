@@ -12,7 +12,7 @@ use super::{
 const CUSTOM: &str = "ami-00000000000000bad";
 
 #[test]
-fn sets_follow_the_release_and_images_of_an_administrator_stay() {
+fn sets_follow_the_release_and_own_images_stay() {
     let cluster = openshift(3);
     cluster.settings(&all_machine_sets(&[ami(1), ami(2)]));
     let set = |name: &str, image: &str| aws_machine_set(name, image);

@@ -66,7 +66,7 @@ fn machines() -> [(&'static str, Value, Value); 7] {
 }
 
 #[test]
-fn sets_of_every_platform_follow_and_every_right_is_used() {
+fn every_platform_follows_and_uses_every_right() {
     let cluster = openshift(2);
     cluster.readable_stub(TENANT, super::STUB);
     for set in [aws_machine_set("workers", &ami(1)), aws_control_plane(&ami(1))] {

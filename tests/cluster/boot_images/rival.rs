@@ -54,7 +54,8 @@ async fn revert(kubeconfig: Kubeconfig, seen: Seen) {
 }
 
 #[test]
-fn a_rival_that_reacts_at_once_is_left_alone_after_three_writes() {
+#[ignore = "make test-all: unit tests have the decisions"]
+fn a_rival_is_left_alone_after_three_writes() {
     let cluster = openshift(2);
     let names: Vec<String> = (0..SETS).map(|n| format!("fought-{n}")).collect();
     for name in &names {

@@ -61,7 +61,7 @@ fn by_hand(cluster: &Cluster, rendered: &str) {
 }
 
 #[test]
-fn the_push_password_is_nowhere_but_in_its_secrets() {
+fn the_push_password_is_only_in_its_secrets() {
     let mut cluster = Cluster::new("canary");
     let evidence = Evidence::new(&cluster);
     let [node, ..] = cluster.node.traces();

@@ -18,6 +18,8 @@ pub const LIMIT: Duration = Duration::from_secs(1200);
 const PAUSE: Duration = Duration::from_millis(100);
 /// The minimum time between two comparisons, which cost more than a turn.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// When nothing was written for this long, a story has ended.
+const STILL: Duration = Duration::from_secs(3);
 /// The most pools for one set of faults. Timing decides whether the controller sees two changes
 /// together or one by one. If a story had no such write, another pool plays it.
 const TRIES: usize = 12;
@@ -53,6 +55,9 @@ pub struct UndisturbedRun {
     /// The final state, as [`story::end`] describes it.
     end: String,
 }
+
+/// A story, and a write of it.
+pub type Moment = (&'static UndisturbedRun, Write);
 
 /// All running pools, and the state of the kubelet.
 #[derive(Default)]
@@ -199,7 +204,7 @@ impl Stage {
         cluster: &FaultCluster,
         controllers: &mut Controllers<'_>,
         what: &str,
-        is_so: impl Fn(&Self) -> bool,
+        mut is_so: impl FnMut(&Self) -> bool,
     ) {
         wait(what, LIMIT, || {
             self.turn(cluster, controllers);
@@ -270,7 +275,16 @@ fn play_undisturbed(
     let is_over = |stage: &Stage| stage.runs.iter().all(Run::is_over);
     stage.until(cluster, controllers, "the end of every story", is_over);
     // No write may follow the end.
-    thread::sleep(Duration::from_secs(2));
+    let written = |stage: &Stage| -> usize {
+        stage.runs.iter().map(|run| cluster.proxy.written(&run.pool).len()).sum()
+    };
+    let mut last = (written(&stage), Instant::now());
+    stage.until(cluster, controllers, "the last write", |stage| {
+        if last.0 != written(stage) {
+            last = (written(stage), Instant::now());
+        }
+        last.1.elapsed() > STILL
+    });
     let all = story::all(cluster);
     let ended = stage.runs.iter().map(|run| {
         once(cluster, run, stage.late);
@@ -282,6 +296,26 @@ fn play_undisturbed(
         }
     });
     ended.collect()
+}
+
+/// Selects one write of each kind that the stories make, in turn from different stories.
+pub fn one_of_each_kind(
+    cluster: &FaultCluster,
+    is_meant: impl Fn(&UndisturbedRun) -> bool,
+) -> Vec<Moment> {
+    let mut kinds: Vec<(&str, Vec<Moment>)> = Vec::new();
+    for run in undisturbed_runs(cluster).iter().filter(|run| is_meant(run)) {
+        for at in &run.writes {
+            let Write::Nth(write_kind, _) = at else { continue };
+            let moment = (run, at.clone());
+            match kinds.iter_mut().find(|(kind, _)| kind == write_kind) {
+                Some((_, all)) => all.push(moment),
+                None => kinds.push((write_kind, vec![moment])),
+            }
+        }
+    }
+    let by_turns = kinds.into_iter().enumerate();
+    by_turns.map(|(turn, (_, mut all))| all.swap_remove(turn % all.len())).collect()
 }
 
 /// The writes that only this story has. The objects that a Job needs are created in parallel in any

@@ -187,7 +187,7 @@ fn panels() -> Vec<(String, String, Vec<String>)> {
 }
 
 #[test]
-fn every_metric_and_label_of_the_expressions_is_exported_and_every_metric_is_used() {
+fn expressions_use_exported_metrics_and_all_of_them() {
     let text = everything().text();
     let (exported, families) = read(&text);
     let idle: Vec<_> = families
@@ -269,7 +269,7 @@ fn alerts_fire_when_they_should() {
 /// As long as a pool's machines are not counted, both gauges are 0, which does not say how many
 /// wait.
 #[test]
-fn waiting_machines_are_shown_only_where_they_are_counted() {
+fn waiting_machines_are_shown_where_they_count() {
     let panels = panels();
     let (_, expression, _) =
         panels.iter().find(|(title, ..)| title == "Machines that wait for their image").unwrap();

@@ -32,7 +32,7 @@ fn list(data: Value) {
 }
 
 #[test]
-fn only_listed_images_run_on_machines_once_there_is_a_list() {
+fn a_list_of_images_is_kept_on_machines() {
     install();
     let namespace =
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": ELSEWHERE } });

@@ -93,7 +93,7 @@ fn secret(name: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
+fn jobs_on_machines_are_only_ours() {
     install();
     apply_runtime_class();
     let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount",
@@ -206,7 +206,7 @@ fn jobs_on_machines_are_what_mosb_makes_and_no_more() {
 }
 
 #[test]
-fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_command() {
+fn pods_on_machines_stay_as_they_are() {
     install();
     let mut job = job("report");
     // Another test asks, at the same time, whether the Job of the golden file may be created.
@@ -284,7 +284,7 @@ fn a_running_pod_on_a_machine_gets_no_other_image_no_more_containers_and_no_comm
 
 /// A kubelet as it runs: the credential of the node's own.
 #[test]
-fn a_kubelet_changes_its_node_but_not_the_marks_of_a_roll_out() {
+fn a_kubelet_changes_no_marks() {
     install();
     let kubelet = node().api_of("kubelet");
     let slot = "mosb.dev/slot=given";

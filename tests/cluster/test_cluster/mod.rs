@@ -43,7 +43,7 @@ impl Cluster {
     /// On a node that no other test has meanwhile.
     pub fn new(name: &str) -> Self {
         // A test that failed leaves nothing behind that matters here.
-        static NODES: FixturePool<&Node> = FixturePool::new(3, a_node);
+        static NODES: FixturePool<&Node> = FixturePool::new(4, a_node);
         let turn = NODES.acquire();
         let node = *turn;
         let namespace = Namespace::new(node, name);

@@ -8,6 +8,7 @@
 //! dry runs do not count as writes, and events only if the test asks for it. The proxy supports
 //! plain HTTP with one request on each connection.
 
+mod kills;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

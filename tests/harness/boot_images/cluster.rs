@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::kinds::{ClusterApi, cluster_api, immutable_templates, openshift, providers, templates};
 use super::objects::{MACHINE_API_NAMESPACE, golden, release};
-use crate::api_proxy::{ApiFault, ApiProxy};
+use crate::api_proxy::ApiProxy;
 use crate::child::{Daemon, Finished, finish, lasting, limited};
 use crate::image::MOSB_IMAGE;
 use crate::node::{Api, Node};
@@ -27,8 +27,6 @@ pub const TENANT: &str = "tenant";
 
 /// A controller that does nothing else has these kinds in time on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
-/// The longest story with a kill after each write.
-const KILLS_LIMIT: Duration = Duration::from_secs(1200);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A cluster of its own: the controller serves every machine set there is.
@@ -275,34 +273,11 @@ impl BootImageCluster {
         command
     }
 
-    /// Does something, and kills the controller after each write that follows until all is over;
-    /// then one runs that nobody kills. Returns the number of kills.
-    ///
-    /// Each process makes one write, which is not answered.
+    /// Kills the controller after each write; see [`ApiProxy::kill_after_each_write`].
     #[track_caller]
     pub fn kill_after_each_write(&self, begin: impl FnOnce(), is_over: impl Fn() -> bool) -> usize {
-        const ALL: &str = "";
-        self.proxy.follow(ALL, &[]);
-        self.proxy.disturb(ALL, ApiFault::Die);
-        begin();
-        let mut kills = 0;
-        let end = Instant::now() + KILLS_LIMIT;
-        while !is_over() {
-            assert!(Instant::now() < end, "after {kills} kills: {:#?}", self.proxy.written(ALL));
-            if !self.proxy.is_hit(ALL) {
-                sleep(PAUSE);
-                continue;
-            }
-            kills += 1;
-            self.kill_controller();
-            self.proxy.disturb(ALL, ApiFault::Die);
-            self.proxy.open();
-            self.start_controller();
-        }
-        self.kill_controller();
-        self.proxy.forget_faults(ALL);
-        self.start_controller();
-        kills
+        let controller = (|| self.kill_controller(), || self.start_controller());
+        self.proxy.kill_after_each_write(controller, begin, is_over)
     }
 }
 

@@ -300,10 +300,12 @@ fn request_for(address: &str, target: &str, accept: &str) -> io::Result<(u16, Va
     Ok((code, object(text)))
 }
 
-/// Whether an answer means that the API server may answer later. The last one is from the proxy: an
-/// API server on a machine that is off.
+/// Whether an answer means that the API server may answer later: it is busy, its etcd is, or, says
+/// the proxy, it is on a machine that is off.
 fn is_away(code: u16, text: &str) -> bool {
-    matches!(code, 429 | 502 | 503) || code == 500 && NOT_SENT.iter().any(|begin| text.starts_with(begin))
+    let is_not_sent = || NOT_SENT.iter().any(|begin| text.starts_with(begin));
+    matches!(code, 429 | 502 | 503 | 504)
+        || code == 500 && (is_not_sent() || text.contains("request timed out"))
 }
 
 /// Without chunks, so HTTP/1.0.

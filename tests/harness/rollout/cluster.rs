@@ -120,6 +120,13 @@ impl RolloutCluster {
         drop(killed);
     }
 
+    /// Kills the controller after each write; see [`ApiProxy::kill_after_each_write`].
+    #[track_caller]
+    pub fn kill_after_each_write(&self, begin: impl FnOnce(), is_over: impl Fn() -> bool) -> usize {
+        let controller = (|| self.kill_controllers(), || self.start_controller("first"));
+        self.proxy().kill_after_each_write(controller, begin, is_over)
+    }
+
     /// Kills the controller and starts another one, which goes on with the Lease at once.
     pub fn restart(&self) {
         self.kill_controllers();

@@ -9,7 +9,6 @@ mod cluster;
 mod follower;
 mod guard;
 mod history;
-mod kills;
 mod kubelet;
 mod limits;
 mod machines;

@@ -16,7 +16,7 @@ const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpoo
 const JOBS: &str = "/apis/batch/v1/namespaces/mosb-rollout/jobs?";
 const PODS: &str = "/api/v1/pods?";
 /// How long a watch may be late.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// What was observed until now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -201,12 +201,12 @@ fn compare_all(base: &Base, cases: Vec<(&str, Value)>) {
 }
 
 #[test]
-fn the_tree_is_what_the_real_tools_make_of_a_plain_base() {
+fn a_plain_base_becomes_the_real_tools_tree() {
     compare_all(&Base::new(Vec::new()), cases::plain());
 }
 
 #[test]
-fn the_tree_is_what_the_real_tools_make_of_a_hostile_base() {
+fn a_hostile_base_becomes_the_real_tools_tree() {
     compare_all(&Base::new(vec![cases::hostile_base().tar()]), cases::hostile());
 }
 
@@ -224,7 +224,7 @@ fn how_many() -> u32 {
 }
 
 #[test]
-fn the_tree_of_generated_configs_is_what_the_real_tools_make() {
+fn generated_configs_become_the_real_tools_tree() {
     let base = Base::new(vec![cases::hostile_base().tar()]);
     let same = std::cell::Cell::new(0);
     let config = proptest::test_runner::Config {

@@ -63,7 +63,7 @@ fn machine_config(n: usize) -> (String, &'static str, Value) {
 }
 
 #[test]
-fn a_directory_rendered_and_built_is_what_the_real_tools_make_of_it() {
+fn a_rendered_directory_is_as_by_real_tools() {
     let base = Base::new(Vec::new());
     let folder = base.mosb.home().join("work/mcs");
     fs::create_dir(&folder).unwrap();

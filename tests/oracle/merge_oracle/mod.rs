@@ -90,7 +90,7 @@ fn generated_configs_merge_as_in_ignition() {
 
 /// The order of merging changes the intermediate configs, so the oracle merges each pair too.
 #[test]
-fn generated_configs_merge_as_in_ignition_from_the_end_on() {
+fn generated_configs_merge_from_the_end_on() {
     let configs = prop::collection::vec(generated::config(), 3..=4);
     let oracle = RefCell::new(Oracle::start());
     run(configs, 100, |mut configs| {

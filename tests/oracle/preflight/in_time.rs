@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn transient_errors_are_retried_and_hanging_registries_time_out() {
+fn transient_errors_are_retried_and_hangs_end() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let registry = Registry::plain();
@@ -27,14 +27,14 @@ fn transient_errors_are_retried_and_hanging_registries_time_out() {
         "registry=unknown:registry-error pull=skipped {NOT_PULLED} push=unknown:registry-error"
     );
     assert_outcomes("in trouble", &finished, 3, &want);
-    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
     // One image fails immediately, and the registry of the other one hangs.
-    proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(60))));
+    proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(600))));
     let missing = format!("{}@{}", registry.repository("acme/good"), layout.digest("other"));
     let began = Instant::now();
     let finished = check(&Mosb::new(), [&*missing, &through, "--push", &repository]);
     assert_eq!(finished.code(), Some(1), "{}", finished.text());
-    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
     // Without that failure it would end by its own timeout, and not be skipped.
     let second = &finished.json()["images"][1]["checks"];
     let skipped = second.as_array().unwrap().iter().all(|check| check["outcome"] == "skipped");
@@ -51,13 +51,13 @@ fn many_images_take_as_long_as_one() {
     for name in &names {
         registry.push(&layout, "good", &format!("{name}:v1"));
     }
-    proxy.rule(|_| Some(Fault::Delay(Duration::from_millis(300))));
+    proxy.rule(|_| Some(Fault::Delay(Duration::from_secs(1))));
     let images: Vec<String> =
         names.iter().map(|name| format!("{}/{name}:v1", proxy.address())).collect();
     let began = Instant::now();
     let finished = check(&Mosb::new(), images.iter().map(String::as_str));
     assert_eq!(finished.code(), Some(0), "{}", finished.text());
     assert_eq!(finished.json()["images"].as_array().unwrap().len(), names.len());
-    // In sequence it would take more than 20 seconds.
-    assert!(began.elapsed() < Duration::from_secs(18), "{:?}", began.elapsed());
+    // In sequence it would take more than 60 seconds.
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
 }

@@ -153,7 +153,7 @@ fn log_is_for_a_bundle(finished: &Finished) {
 }
 
 #[test]
-fn a_login_without_permission_is_reported_with_its_file() {
+fn a_login_without_permission_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let no_login = path(&directory.path().join("nobody.json"));
@@ -220,7 +220,7 @@ fn a_registry_without_uploads_is_reported() {
 }
 
 #[test]
-fn the_push_check_gets_the_same_answer_as_a_first_push() {
+fn a_push_check_answers_like_a_push() {
     let directory = tempfile::tempdir().unwrap();
     let layout = images(directory.path());
     let read = "registry=passed pull=passed bootable=passed architecture=skipped release=skipped";

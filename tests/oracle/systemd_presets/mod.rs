@@ -209,7 +209,7 @@ fn each_case_ends_as_with_the_real_systemctl() {
 }
 
 #[test]
-fn instances_given_as_one_word_are_mangled_as_systemctl_does() {
+fn instances_are_mangled_as_by_systemctl() {
     let files = [
         ("usr/lib/systemd/system/a@.service", "[Unit]"),
         ("usr/lib/systemd/system/b@.service", "[Install]\nWantedBy=x.target"),

@@ -86,7 +86,7 @@ fn killed_at_each_call(images: [&Value; 3]) -> u32 {
 }
 
 #[test]
-fn a_script_that_is_killed_anywhere_ends_the_same_when_it_runs_again() {
+fn a_killed_script_ends_the_same() {
     let calls = killed_at_each_call([&a(), &b(), &c()]);
     assert!(calls > 40, "{calls}: the programs are not called");
     let only = |content| json!({ "files": [file("/usr/local/bin/tool", content, 0o755)] });

@@ -209,7 +209,7 @@ fn files_come_change_and_go_with_the_image() {
 }
 
 #[test]
-fn what_a_person_changed_stays_and_the_others_follow() {
+fn what_a_person_changed_stays() {
     let machine = Machine::new();
     let shell = SHELLS[0];
     machine.update(shell, &a());
@@ -251,7 +251,7 @@ fn nothing_is_written_for_nothing() {
 }
 
 #[test]
-fn a_file_that_is_there_already_and_equal_is_taken_over() {
+fn an_equal_file_is_taken_over() {
     let machine = Machine::new();
     fs::write(machine.at(TOOL), "one").unwrap();
     fs::set_permissions(machine.at(TOOL), Permissions::from_mode(0o755)).unwrap();
@@ -351,7 +351,7 @@ fn a_record_that_cant_be_written_changes_nothing() {
 }
 
 #[test]
-fn an_owner_is_set_before_a_mode_that_it_would_take_away() {
+fn an_owner_is_set_before_the_mode() {
     let machine = Machine::new();
     let mut storage = a();
     storage["files"][0]["mode"] = json!(0o6755);

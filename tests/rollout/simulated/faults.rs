@@ -21,7 +21,7 @@ const EVERYWHERE: [ApiFault; 3] =
     [ApiFault::Refuse(500), ApiFault::Refuse(429), ApiFault::LoseAnswer];
 
 #[test]
-fn a_roll_out_whose_requests_fail_ends_the_same() {
+fn a_disturbed_roll_out_ends_the_same() {
     let cluster = RolloutCluster::start_behind_proxy(&json!({}));
     cluster.run_stories(&[("requests that fail", requests_that_fail)]);
     cluster.finish();

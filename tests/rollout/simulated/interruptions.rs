@@ -26,7 +26,7 @@ fn pools_get_their_image_whatever_fails_meanwhile() {
 }
 
 #[test]
-fn while_another_controller_brings_images_to_machines_nothing_is_written() {
+fn beside_another_controller_nothing_is_written() {
     let cluster = RolloutCluster::start(&json!({}));
     cluster.run_stories(&[("another controller", another_controller)]);
     cluster.finish();

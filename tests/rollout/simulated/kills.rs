@@ -10,7 +10,7 @@ use super::STATE;
 const PIN: &str = "mosb.dev/rollout-build";
 
 #[test]
-fn going_back_a_repair_and_a_deletion_end_the_same_with_a_kill_after_each_write() {
+fn going_back_survives_a_kill_after_each_write() {
     let cluster = RolloutCluster::start_behind_proxy(&json!({}));
     cluster.run_stories(&[("back, repaired and deleted", back_repaired_and_deleted)]);
     cluster.finish();

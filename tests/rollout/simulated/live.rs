@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(5);
 const PIN: &str = "mosb.dev/rollout-build";
 
 #[test]
-fn files_come_and_go_without_a_reboot_with_a_kill_after_each_write() {
+fn files_without_a_reboot_survive_each_kill() {
     let cluster = RolloutCluster::start_behind_proxy(&json!({}));
     cluster.run_stories(&[("live, back, and a power cut", live_and_back)]);
     cluster.finish();

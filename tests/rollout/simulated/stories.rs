@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(420);
 const QUIET: Duration = Duration::from_secs(5);
 
 #[test]
-fn pools_are_staged_rolled_out_held_repaired_and_deleted() {
+fn pools_go_from_staged_to_deleted() {
     let settings = json!({ "rollout": { "stagingPerRegistry": 10, "nodeTimeoutMinutes": 5 } });
     let cluster = RolloutCluster::start(&settings);
     cluster.run_stories(&[

@@ -10,7 +10,7 @@ use super::REASON;
 const LIMIT: Duration = Duration::from_secs(180);
 
 #[test]
-fn a_controller_whose_lease_is_taken_away_ends_and_the_other_one_goes_on() {
+fn without_its_lease_a_controller_ends() {
     let cluster = RolloutCluster::start(&json!({}));
     cluster.run_stories(&[("two controllers", two_controllers)]);
     cluster.finish();
