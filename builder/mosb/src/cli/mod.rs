@@ -3,6 +3,13 @@
 //! Input: the command line and the environment. Output: a result on stdout, progress on stderr, and
 //! an exit code. Invariant: nothing is decided here about images. `Command` lists the commands. Each has a
 //! file or a folder with its arguments, a `run` that calls the crates below, and the object that it prints.
+#![cfg_attr(
+    not(feature = "cluster"),
+    allow(
+        dead_code,
+        reason = "only the commands of a cluster use some parsers, errors and columns"
+    )
+)]
 #![allow(
     rustdoc::bare_urls,
     rustdoc::broken_intra_doc_links,
