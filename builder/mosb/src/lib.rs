@@ -1,5 +1,4 @@
-//! The program: the command line, the commands that need no controller, and logging.
+//! The program: the command line, and the commands that need no controller.
 
 pub mod bootstrap;
 pub mod cli;
-pub mod telemetry;

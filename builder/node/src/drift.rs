@@ -5,9 +5,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use crate::error::Error;
-use crate::file_tree::entry_state;
-use crate::file_tree::{Entry, EntryKind, FileTree, path_text};
+use crate::file_tree::{Entry, EntryKind, FileTree, entry_state, path_text};
 use crate::host::Host;
 use crate::host_root::HostRoot;
 use crate::live::LiveRecord;
@@ -24,38 +25,46 @@ const MAX_LISTED: usize = 1_000;
 /// How much of two files is compared at once.
 const PIECE: usize = 64 * 1024;
 
-/// The entries of an image that a machine hides.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The files of the booted image that a machine hides: no later image can change them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Drift {
     /// Sorted by path.
     pub paths: Vec<HiddenPath>,
-    /// Paths beyond the limit.
+    /// How many more there are than are listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(with = "Option<usize>")]
     pub omitted: usize,
 }
 
-/// An entry of the image that the machine has otherwise.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file, directory or link of the image that the machine has otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct HiddenPath {
     /// Below `/etc`.
     pub path: String,
-    /// At least one.
     pub differences: Vec<Difference>,
 }
 
-/// How an entry of the machine differs from that of its image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How an entry of the machine differs from that of the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "PathDifference")]
 pub enum Difference {
     /// The machine has no such entry.
     Removed,
     /// One is a file, and the other a directory or a link, for example.
     Type,
-    /// The bytes of a file.
     Content,
     /// The target of a link.
     Target,
     Mode,
     /// The user or the group.
     Owner,
+}
+
+pub(crate) fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Compares the machine's `/etc` with that of the image that it booted. What only the machine has

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::check::ValidatedInstall;
-use super::error::Error;
+use super::check::{Seed, ValidatedInstall};
 use super::file::{File, by_hand};
-use super::manifest::Manifests;
+use super::manifest::{Error, Manifests};
 use super::openshift::os_configs;
-use super::seed::Seed;
 use mosb_build::new_machine::{self, PullFiles};
 use mosb_plan::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
 use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};

@@ -1,12 +1,14 @@
-//! The manifests of an installation.
+//! The manifests of an installation, and what is wrong with them.
 
+use clap::ValueEnum;
 use k8s_openapi::api::core::v1;
 use serde_json::Value;
 
 use mosb_build::SecretObject;
+use mosb_build::new_machine::InvalidConfig;
 use mosb_plan::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
 use mosb_plan::render::Component;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic, Finding, Secret};
 
 /// An object with its origin and its original JSON.
 #[derive(Debug, Clone)]
@@ -61,5 +63,43 @@ impl<T> Manifest<T> {
     pub(super) fn place(&self, kind: &str, name: &str, field: &str) -> String {
         let colon = if field.is_empty() { "" } else { ": " };
         format!("{}: {kind} {name}{colon}{field}", self.origin)
+    }
+}
+
+/// The kind of cluster that an installation makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Cluster {
+    /// MachineOSConfigs for the installer, which creates the rest.
+    Openshift,
+    /// All first manifests of a cluster, and its machines' Ignition configs.
+    Kubernetes,
+}
+
+impl Cluster {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Openshift => "openshift",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+}
+
+/// Why there is no installation.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum Error {
+    /// At least one manifest is invalid.
+    #[error("the manifests of the installation: {}; correct what is listed, nothing was written", listed(.problems.len()))]
+    #[diagnostic(code = "invalid-manifests", class = InvalidInput, findings = problems.clone())]
+    Invalid { problems: Vec<Finding> },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Machine(#[from] InvalidConfig),
+}
+
+fn listed(problems: usize) -> String {
+    match problems {
+        1 => "1 problem in them".to_owned(),
+        more => format!("{more} problems in them"),
     }
 }

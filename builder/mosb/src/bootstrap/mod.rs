@@ -13,22 +13,16 @@
 //! machines' Ignition configs; no path in these is also a path of the image.
 
 mod check;
-mod cluster;
-mod error;
 mod file;
 pub mod kubernetes;
 mod manifest;
 pub mod openshift;
 pub mod preflight;
 mod secrets;
-mod seed;
 
 #[cfg(test)]
 mod tests;
 
-pub use check::{ValidatedInstall, ValidationOptions, check, invalid_fields};
-pub use cluster::Cluster;
-pub use error::Error;
+pub use check::{Seed, ValidatedInstall, ValidationOptions, check, invalid_fields};
 pub use file::File;
-pub use manifest::{Manifest, Manifests};
-pub use seed::Seed;
+pub use manifest::{Cluster, Error, Manifest, Manifests};

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 
-use super::cluster::Cluster;
-use super::manifest::Manifests;
+use super::manifest::{Cluster, Manifests};
 use mosb_build::DockerConfigJson;
 use mosb_build::NamedSecret;
 use mosb_types::{Diagnostic as _, Finding};

@@ -1,19 +1,47 @@
-//! Access to registries, layouts and the cache, created once from the settings.
+//! A command that runs: its settings and progress, and its access to registries, layouts and the cache.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::ExitCode;
 use super::error::Error;
+use super::output::{self, Object};
 use super::progress::Progress;
-use super::resolve::Settings;
+use super::settings::Settings;
 use crate::cli::Result;
 use mosb_image::Platform;
 use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 use mosb_registry::{
-    self, CertDirs, Client, CredentialSources, Options, PreparedRecords, ProxyVariables, Resolved,
-    Source,
+    self, CertDirs, Client, CredentialSources, Options, PreparedRecords, Resolved, Source,
 };
+
+/// What every command gets.
+#[derive(Debug)]
+pub struct Session {
+    pub settings: Settings,
+    pub progress: Progress,
+}
+
+impl Session {
+    /// Prints the result of a command that succeeded.
+    ///
+    /// # Errors
+    /// Stdout can't be written.
+    pub fn print<T: Object>(&self, object: &T) -> Result<ExitCode> {
+        self.progress.end();
+        output::print(self.settings.format, object)?;
+        Ok(0)
+    }
+
+    /// Connects to nothing yet.
+    ///
+    /// # Errors
+    /// Invalid logins, registries.conf or proxy variable.
+    pub fn clients(&self) -> Result<CliContext> {
+        CliContext::new(&self.settings, self.progress.clone())
+    }
+}
 
 /// Clients, cache and progress of a command.
 #[derive(Debug)]
@@ -30,16 +58,11 @@ pub struct CliContext {
 }
 
 impl CliContext {
-    /// Reads the files that the settings name; connects to nothing yet.
-    ///
-    /// # Errors
-    /// Invalid logins, registries.conf or proxy variable.
-    pub fn new(settings: &Settings, progress: Progress) -> Result<Self> {
+    fn new(settings: &Settings, progress: Progress) -> Result<Self> {
         let pull = Client::new(&options(settings, settings.authfile.clone()))?;
-        let push = if settings.push_authfile == settings.authfile {
-            pull.clone()
-        } else {
-            Client::new(&options(settings, settings.push_authfile.clone()))?
+        let push = match settings.push_logins() {
+            logins if logins == settings.authfile.as_ref() => pull.clone(),
+            logins => Client::new(&options(settings, logins.cloned()))?,
         };
         progress.watch(&pull);
         let cache = cache(settings).ok();
@@ -76,8 +99,7 @@ impl CliContext {
 /// # Errors
 /// There is no cache directory.
 pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
-    let directory = settings.cache_dir.as_ref().ok_or(Error::NoCache)?;
-    Ok(TreeCache::new(directory.join("base-trees"), DEFAULT_LIMIT))
+    Ok(TreeCache::new(settings.cache_dir()?.join("base-trees"), DEFAULT_LIMIT))
 }
 
 /// The records of prepared bases.
@@ -85,14 +107,15 @@ pub fn cache(settings: &Settings) -> Result<TreeCache, Error> {
 /// # Errors
 /// There is no cache directory.
 pub fn prepared_records(settings: &Settings) -> Result<PreparedRecords, Error> {
-    let directory = settings.cache_dir.as_ref().ok_or(Error::NoCache)?;
-    Ok(PreparedRecords::new(directory.join("prepared-bases")))
+    Ok(PreparedRecords::new(settings.cache_dir()?.join("prepared-bases")))
 }
 
 /// The options of a client with these logins.
 pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
     let environment = &settings.environment;
-    let there = |(file, required): &&(PathBuf, bool)| *required || file.exists();
+    let found = |candidates: Vec<(PathBuf, bool)>| {
+        candidates.into_iter().find(|(file, is_required)| *is_required || file.exists())
+    };
     Options {
         credentials: CredentialSources {
             only: None,
@@ -105,13 +128,9 @@ pub fn options(settings: &Settings, authfile: Option<PathBuf>) -> Options {
         },
         certs: CertDirs { cert_dir: settings.cert_dir.clone(), ..CertDirs::default() },
         tls_verify: settings.tls_verify,
-        proxy: ProxyVariables {
-            http: environment.http_proxy.clone(),
-            https: environment.https_proxy.clone(),
-            no_proxy: environment.no_proxy.clone(),
-        },
-        registries_conf: settings.registries_confs.iter().find(there).cloned(),
-        signature_policy: settings.signature_policies.iter().find(there).cloned(),
+        proxy: environment.proxy.clone(),
+        registries_conf: found(settings.registries_confs()),
+        signature_policy: found(settings.signature_policies()),
         ..Options::default()
     }
 }

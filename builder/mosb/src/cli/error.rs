@@ -8,15 +8,13 @@ use mosb_plan::api::RenderedConfigError;
 use mosb_plan::api::yaml::YamlError;
 use mosb_types::{Diagnostic, ErrorClass};
 
-/// Object, cause, remedy.
+/// Why a command can't do what it was asked for.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[non_exhaustive]
 pub enum Error {
-    /// Invalid arguments.
     #[error("{0}")]
     #[diagnostic(code = "wrong-use", class = InvalidInput)]
     Usage(String),
-    /// A file that can't be read.
     #[error("{file}: not readable; check the name and that this user may read it")]
     #[diagnostic(code = "unreadable-file", class = InvalidInput)]
     Read {
@@ -24,25 +22,20 @@ pub enum Error {
         file: String,
         source: io::Error,
     },
-    /// The file is too large.
     #[error("{file}: more than {limit} bytes; no {what} is that large, give another file")]
     #[diagnostic(code = "file-too-large", class = InvalidInput)]
     TooLarge {
         /// The file, or `stdin`.
         file: String,
         what: &'static str,
-        /// The limit.
         limit: usize,
     },
-    /// A file that is not text.
-    #[error("{file}: it is no text in UTF-8; give a {what}")]
+    #[error("{file}: not text in UTF-8; give a {what}")]
     #[diagnostic(code = "bad-file", class = InvalidInput)]
     NotText { file: String, what: &'static str },
-    /// A trust bundle without a certificate.
     #[error("{file}: no certificate in it; give PEM (-----BEGIN CERTIFICATE-----)")]
     #[diagnostic(code = "bad-file", class = InvalidInput)]
     NoCertificate { file: String },
-    /// Neither YAML nor JSON, or not one document.
     #[error("{file}: {source}")]
     #[diagnostic(code = "bad-file", class = InvalidInput)]
     Yaml {
@@ -50,19 +43,15 @@ pub enum Error {
         file: String,
         source: YamlError,
     },
-    /// The file of `--http-headers-file`.
     #[error("{file}: neither YAML nor JSON; write `host: {{Name: value}}` for each host")]
     #[diagnostic(code = "bad-headers-file", class = InvalidInput)]
     Headers { file: String },
-    /// A prepared base that a pod builds on.
     #[error("the prepared base {image} is not there any more; the next attempt makes it again")]
     #[diagnostic(code = "prepared-missing", class = Transient)]
     PreparedMissing { image: String },
-    /// A tag that a registry does not have.
     #[error("{place}: {image}: the registry has no such tag; check the name")]
     #[diagnostic(code = "not-found", class = InvalidInput)]
     NoTag { place: String, image: String },
-    /// The input is not a rendered config.
     #[error("{file}: {source}")]
     #[diagnostic(code = "bad-config", class = InvalidInput)]
     Config {
@@ -70,14 +59,12 @@ pub enum Error {
         file: String,
         source: RenderedConfigError,
     },
-    /// An image without a rendered config in it.
     #[error(
         "{image}: mosb did not build it, so it holds no rendered config; give an image that mosb built, or a config file"
     )]
     #[diagnostic(code = "not-built-by-mosb", class = InvalidInput)]
     NotBuilt { image: String },
-    /// A manifest or config that is no JSON.
-    #[error("{image}: its {what} is no JSON; the image is damaged, push it again")]
+    #[error("{image}: its {what} is not JSON; the image is damaged, push it again")]
     #[diagnostic(code = "bad-image", class = InvalidInput)]
     ImageJson {
         image: String,
@@ -86,23 +73,19 @@ pub enum Error {
         /// The position of the error.
         source: serde_json::Error,
     },
-    /// The image's labels and layers contradict each other.
     #[error(
         "{image}: its labels name a rendered config, but no layer holds one; it was changed after it was built"
     )]
     #[diagnostic(code = "no-config-layer", class = InvalidInput)]
     NoConfigLayer { image: String },
-    /// The cache.
     #[error("{0}")]
     #[diagnostic(code = "base-tree-cache", class = InvalidInput)]
     Cache(String),
-    /// No place for the cache.
     #[error(
         "no cache directory: neither XDG_CACHE_HOME nor HOME is set; give one with --cache-dir"
     )]
     #[diagnostic(code = "no-cache-directory", class = InvalidInput)]
     NoCache,
-    /// A file that can't be written.
     #[error(
         "{file}: not writable; check that the folder exists and that this user may write there"
     )]
@@ -112,13 +95,11 @@ pub enum Error {
         file: String,
         source: io::Error,
     },
-    /// The folder contains files that mosb did not write.
     #[error(
         "{folder}: it holds {file}, which no earlier run wrote; choose a new or empty directory"
     )]
     #[diagnostic(code = "foreign-directory", class = InvalidInput)]
     ForeignFolder { folder: String, file: String },
-    /// The mounted inputs belong to another build than the Job's.
     #[error(
         "what is mounted is build {planned}, and this Job is for {wanted}; if builderImage of ConfigMap mosb-config is of an older version than the controller, name the controller's own there; else the Job's inputs were changed"
     )]
@@ -129,33 +110,27 @@ pub enum Error {
         /// `--build-name`.
         wanted: String,
     },
-    /// `--require-user-namespace`, and there is none.
     #[error(
         "root here is root on the node: the pod has no user namespace though one was planned; let the node's container runtime support them (hostUsers: false), or let the cluster settings say userNamespaces: never"
     )]
     #[diagnostic(code = "no-user-namespace", class = InvalidInput)]
     NoUserNamespace,
-    /// A pool that the cluster does not have.
     #[error(
         "{pool}: there is no such MachineConfigPool; kubectl get machineconfigpools lists them"
     )]
     #[diagnostic(code = "no-pool", class = InvalidInput)]
     NoPool { pool: String },
-    /// A pool without a MachineOSConfig.
     #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
     #[diagnostic(code = "not-opted-in", class = InvalidInput)]
     NotOptedIn { pool: String },
-    /// A pool without a build.
     #[error("{of}: there is no build yet; mosb status {of} says why")]
     #[diagnostic(code = "no-build", class = InvalidInput)]
     NoBuild { of: String },
-    /// A build without a pod.
     #[error(
         "{build}: it has no pod; one that succeeded is deleted, and of one that did not begin mosb status says why"
     )]
     #[diagnostic(code = "no-pod", class = InvalidInput)]
     NoPod { build: String },
-    /// It took too long.
     #[error("{pool}: not done after {seconds} s{}; mosb status {pool} says what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
     #[diagnostic(code = "not-done", class = Transient)]
     TimedOut {
@@ -165,7 +140,6 @@ pub enum Error {
         /// Objects that could not be read.
         missing: Vec<String>,
     },
-    /// A roll-out took too long.
     #[error("{pool}: not rolled out after {seconds} s{}; mosb rollout status {pool} shows what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
     #[diagnostic(code = "not-rolled-out", class = Transient)]
     RolloutTimedOut {
@@ -175,26 +149,21 @@ pub enum Error {
         /// Objects that could not be read.
         missing: Vec<String>,
     },
-    /// Somebody was asked, and did not agree.
     #[error("not confirmed; nothing was changed, answer y or give --yes")]
     #[diagnostic(code = "not-confirmed", class = InvalidInput)]
     NotConfirmed,
-    /// Blocking work that panicked.
     #[error("{what} stopped")]
     #[diagnostic(code = "internal", class = Internal)]
     Stopped { what: &'static str, source: JoinError },
-    /// Errors of signal handlers and `/proc`, which every kernel has.
     #[error(transparent)]
     #[diagnostic(code = "internal", class = Internal)]
     System(io::Error),
-    /// A signal ended it.
     #[error("interrupted by {0}; nothing half-done was left, run it again")]
     #[diagnostic(code = "interrupted", class = Transient)]
     Interrupted(&'static str),
 }
 
 impl Error {
-    /// For blocking work, such as `reading`.
     pub fn stopped(what: &'static str) -> impl FnOnce(JoinError) -> Self {
         move |source| Self::Stopped { what, source }
     }

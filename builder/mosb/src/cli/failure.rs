@@ -4,8 +4,12 @@
 //! ([`Diagnostic`]). The class gives the exit code.
 
 use std::error::Error;
+use std::fmt;
 
-use super::objects;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::output::Object;
 use mosb_types::{Diagnostic, ErrorClass, Finding, error_text, escape_control};
 
 /// The error that a command ends with.
@@ -18,6 +22,15 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 impl<E: Diagnostic + Send + Sync + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         Self(Box::new(error))
+    }
+}
+
+/// clap reports one as the error of a value.
+impl Error for Failure {}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
     }
 }
 
@@ -87,13 +100,35 @@ impl Failure {
     }
 
     /// The object for stdout with `-o json`.
-    pub fn object(&self, exit_code: u8) -> objects::Error {
-        objects::Error {
+    pub fn report(&self, exit_code: u8) -> FailureReport {
+        FailureReport {
             code: self.code().to_owned(),
             message: self.message(),
             findings: self.findings(),
             exit_code,
         }
+    }
+}
+
+/// How a command failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureReport {
+    /// One of a fixed, documented set of words, such as `denied`.
+    pub code: String,
+    /// What failed, why, and what to do.
+    pub message: String,
+    /// Each problem, if there are several.
+    pub findings: Vec<Finding>,
+    /// The exit code of the program.
+    pub exit_code: u8,
+}
+
+impl Object for FailureReport {
+    const KIND: &'static str = "Error";
+
+    fn text(&self) -> String {
+        format!("{}\n", self.message)
     }
 }
 

@@ -8,10 +8,10 @@ use futures_util::StreamExt as _;
 use tokio::task::spawn_blocking;
 
 use super::error::Error;
-use super::objects::{PathEntry, PathType};
+use super::files::PathEntry;
 use crate::cli::Result;
 use mosb_build::resolve::layers;
-use mosb_image::layer::{Layer, Listed, ListedKind, list_layer, read_file};
+use mosb_image::layer::{Layer, list_layer, read_file};
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
 use mosb_plan::plan::CURRENT_CONFIG;
@@ -64,7 +64,7 @@ pub async fn of_build(image: &Resolved) -> Result<Vec<(Layer, Vec<PathEntry>)>> 
             .await
             .map_err(Error::stopped("reading"))??;
         let holds_config = listed.iter().any(|entry| is_current_config(&entry.path));
-        let mut paths: Vec<PathEntry> = listed.iter().map(path_entry).collect();
+        let mut paths: Vec<PathEntry> = listed.iter().map(PathEntry::from).collect();
         paths.sort_by(|one, other| one.path.cmp(&other.path));
         found.push((layer, paths));
         if holds_config {
@@ -98,33 +98,4 @@ const CONFIG_LIMIT: u64 = mosb_plan::api::yaml::INPUT_LIMIT as u64;
 
 fn is_current_config(path: &[u8]) -> bool {
     path == CURRENT_CONFIG.trim_start_matches('/').as_bytes()
-}
-
-fn path_entry(listed: &Listed) -> PathEntry {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let kind = match listed.kind {
-        ListedKind::Directory => PathType::Directory,
-        ListedKind::File => PathType::File,
-        ListedKind::Symlink => PathType::Symlink,
-        ListedKind::Hardlink => PathType::Hardlink,
-        ListedKind::Other => PathType::Other,
-        ListedKind::Whiteout => PathType::Whiteout,
-        ListedKind::Opaque => PathType::Opaque,
-    };
-    // The header of a whiteout has nothing of the removed path, and that of a hard link nothing
-    // that its file doesn't have.
-    let has_meta = !matches!(kind, PathType::Whiteout | PathType::Opaque | PathType::Hardlink);
-    PathEntry {
-        path: format!("/{}", text(&listed.path)),
-        kind,
-        mode: has_meta.then(|| format!("{:04o}", listed.mode)),
-        uid: has_meta.then_some(listed.uid),
-        gid: has_meta.then_some(listed.gid),
-        size: (kind == PathType::File).then_some(listed.size),
-        target: listed.target.as_deref().map(|target| match kind {
-            PathType::Hardlink => format!("/{}", text(target)),
-            _ => text(target),
-        }),
-        unchanged: false,
-    }
 }

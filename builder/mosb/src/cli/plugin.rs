@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::builder::{Resettable, StyledStr};
 use clap::{Command, CommandFactory as _, FromArgMatches as _};
 
-use super::args::Cli;
+use super::command::Cli;
 
 /// Parses a command line, with the command name of its first word.
 ///

@@ -1,15 +1,24 @@
-//! Progress, on stderr: a bar on a terminal, one line a step otherwise.
+//! Progress and log lines, on stderr.
+//!
+//! A step is shown in a bar on a terminal, and is one line elsewhere. Only mosb's own events are raised to debug: those of
+//! an HTTP library could hold a header with a credential.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::{Event, Level, Subscriber, level_filters::LevelFilter};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::args::LogFormat;
-use super::resolve::Settings;
-use crate::telemetry::{Style, Verbosity};
+use super::settings::{LogFormat, Settings};
 use mosb_registry::Client;
 
 /// The progress of a command.
@@ -36,17 +45,7 @@ impl Progress {
 
     /// Starts tracing, whose lines go above the bar.
     pub fn start_tracing(&self, settings: &Settings) {
-        let verbosity = match (settings.quiet, settings.verbose) {
-            (true, _) => Verbosity::Quiet,
-            (false, true) => Verbosity::Verbose,
-            (false, false) => Verbosity::Normal,
-        };
-        let style = match settings.log_format {
-            LogFormat::Text => Style::Text,
-            LogFormat::Timed => Style::Timed,
-            LogFormat::Json => Style::Json,
-        };
-        crate::telemetry::start(verbosity, style, self.clone());
+        start_tracing(settings, self.clone());
     }
 
     /// Shows the transferred bytes of this client.
@@ -120,5 +119,117 @@ impl<'a> MakeWriter<'a> for Progress {
 
     fn make_writer(&'a self) -> Self::Writer {
         AboveBar(self.bar.as_ref())
+    }
+}
+
+/// Starts it for the whole process; the first call counts.
+fn start_tracing<W>(settings: &Settings, writer: W)
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let (ours, others) = match (settings.quiet, settings.verbose) {
+        (true, _) => (LevelFilter::ERROR, LevelFilter::ERROR),
+        (false, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
+        (false, false) => (LevelFilter::INFO, LevelFilter::WARN),
+    };
+    let filter = Targets::new()
+        .with_default(others)
+        // mosb reports failed watches itself, because the cluster may lack the kind.
+        .with_target("kube_runtime", LevelFilter::ERROR)
+        .with_target("mosb", ours);
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    let layer = match settings.log_format {
+        LogFormat::Text => layer.with_ansi(false).event_format(Lines).boxed(),
+        LogFormat::Timed => layer.with_ansi(false).event_format(Timed).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+    };
+    let started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+    if started.is_err() {
+        tracing::debug!("tracing was started before");
+    }
+}
+
+/// `warning: message key=value`, without time and place.
+#[derive(Debug)]
+struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let level = *event.metadata().level();
+        if level == Level::ERROR {
+            writer.write_str("error: ")?;
+        } else if level == Level::WARN {
+            writer.write_str("warning: ")?;
+        } else if level != Level::INFO {
+            writer.write_str("debug: ")?;
+        }
+        context.field_format().format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// [`Lines`] behind their time in UTC, as RFC 3339 has it.
+#[derive(Debug)]
+struct Timed;
+
+impl<S, N> FormatEvent<S, N> for Timed
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        SystemTime.format_time(&mut writer)?;
+        writer.write_char(' ')?;
+        Lines.format_event(context, writer, event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_has_only_what_a_person_needs() {
+        let memory = Memory::default();
+        let writer = memory.clone();
+        let layer = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .event_format(Lines);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info!("reading the base");
+            tracing::warn!(place = "quay.io", "trying the next");
+        });
+        let text = String::from_utf8(memory.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text, "reading the base\nwarning: trying the next place=\"quay.io\"\n");
     }
 }

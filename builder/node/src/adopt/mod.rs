@@ -22,12 +22,17 @@ mod machine_config;
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use mosb_plan::api::rollout::{EtcReport, PathList};
 use mosb_plan::plan::{CURRENT_CONFIG, written_to_etc};
 use mosb_types::Finding;
 
 use crate::deployment_folder::DeploymentFolder;
 use crate::drift::{self, Difference};
+use crate::drift::{self, Difference, is_zero};
+use crate::entry_state::entry_state;
 use crate::error::Error;
 use crate::file_tree::entry_state;
 use crate::finalization::FINALIZE_UNIT;
@@ -45,29 +50,34 @@ use machine_config::MachineConfig;
 /// The most paths that are listed in a report.
 const MAX_LISTED: usize = 1_000;
 
-/// What was adopted, and what stays with the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Files that stop being changes of a machine, and those that stay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Adoption {
-    /// The name of the config, or of its file.
+    /// The name of the config that the machine was made from; of an Ignition config, its file.
     pub config: String,
-    /// The file that it was read from.
+    /// The file that the config was read from.
     pub source: String,
-    /// What the next image brings, sorted.
+    pub dry_run: bool,
+    /// Paths that the next image brings, sorted.
     pub adopted: Vec<String>,
-    /// What stays as it is, sorted by path.
+    /// Paths that stay, because they are not as the config wrote them; sorted.
     pub kept: Vec<KeptPath>,
-    /// How many more were adopted or stay than are listed.
+    /// How many more there are than are listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(with = "Option<usize>")]
     pub omitted: usize,
-    /// What can't be decided, which stays as it is.
+    /// What can't be decided, and stays.
     pub undecided: Vec<Finding>,
 }
 
-/// A path of the config that is not as the config wrote it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A path of the config that is otherwise on the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct KeptPath {
     /// Below `/etc`.
     pub path: String,
-    /// How the machine differs from the config; at least one.
+    /// How the machine differs from the config.
     pub differences: Vec<Difference>,
 }
 
@@ -92,7 +102,7 @@ pub async fn adopt(
         list::write(root, &deployment, &entries)?;
         arm(host).await?;
     }
-    Ok(adoption.shortened())
+    Ok(Adoption { dry_run: is_dry_run, ..adoption }.shortened())
 }
 
 impl Adoption {
@@ -157,6 +167,7 @@ fn of_root(
     let mut adoption = Adoption {
         config: config.name.clone(),
         source: config.source.clone(),
+        dry_run: true,
         adopted: Vec::new(),
         kept: Vec::new(),
         omitted: 0,

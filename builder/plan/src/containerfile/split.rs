@@ -8,6 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::administrator::wrong;
 use super::names::extensions_image;
 use super::parts::{Parts, beginnings, needed, needs_config, parts, reached};
@@ -89,12 +92,14 @@ pub struct SplitStage {
 }
 
 /// When a stage runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "StagePart")]
 pub enum Part {
     Prepared,
     Last,
     Both,
-    /// No stage that is built refers to it.
+    // No stage that is built refers to it.
     Unused,
 }
 

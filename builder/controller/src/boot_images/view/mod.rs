@@ -6,6 +6,8 @@ mod request;
 
 use jiff::Timestamp;
 use kube::Client;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::decide::decide;
@@ -31,50 +33,64 @@ use mosb_types::{Diagnostic, ErrorClass};
 pub(super) use request::change;
 pub use request::{BootImageChange, BootImageRequest};
 
-/// What is known of all selected sets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The selected machine sets and their boot images.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct BootImagesView {
-    /// `namespace/name` of the ConfigMap with the images to follow.
+    /// The ConfigMap with the images to follow, as `namespace/name`.
     pub golden: String,
     /// Problems that are not of one set.
     pub errors: Vec<String>,
-    /// Old images, and CAs in user data that expire soon, as the controller last saw them.
+    /// Images that are too old, and CAs in user data that expire soon.
     pub warnings: Vec<String>,
-    /// What is as it should be in most clusters.
+    /// What is as it should be in most clusters: that no image waits for the OS of the pools.
     pub notes: Vec<String>,
     /// Days between the oldest image in use whose release is known and the one to follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub days_behind: Option<i64>,
+    /// Each selected set, by name.
     pub sets: Vec<SetView>,
 }
 
-/// What is known of one set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A machine set and its boot image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "BootImageSet")]
 pub struct SetView {
-    /// `namespace/kind.group/name`.
+    /// `namespace/Kind.group/name`.
     pub set: String,
-    /// `current`, `updating`, `waiting`, `skipped`, `failed`.
-    pub result: &'static str,
-    /// One word for programs.
-    pub code: String,
-    /// Why it does not have its image; empty if it has it.
-    pub reason: String,
+    /// The image that it names; none if it can't be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The image that it should have.
+    /// The image of the release; none if it is not known or not for this set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
-    /// The value of its pin.
+    /// `current`, `updating`, `waiting`, `skipped` or `failed`.
+    pub state: &'static str,
+    /// One word for the reason; empty if it is current.
+    pub code: String,
+    /// Why it does not have the image of the release; empty if it has.
+    pub reason: String,
+    /// The value of its pin: `always` or a release.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
 }
 
-/// One image in the history of a set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An image in the history of a set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RecordedBootImage")]
 pub struct HistoryView {
     /// From 1, as `restore --to` takes it.
     pub number: usize,
+    /// The image.
     pub image: String,
-    /// Of a set of Cluster API.
+    /// The template of a set of Cluster API.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// RFC 3339.
+    /// When it was seen first (RFC 3339).
     pub since: String,
+    /// How often the controller wrote it; 0 for one that was found or put back.
     pub count: u32,
 }
 
@@ -129,7 +145,7 @@ pub(super) fn view(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImagesVi
         .collect();
     let sets = plan.sets.iter().map(|set| SetView {
         set: set.set.clone(),
-        result: set.outcome.result(),
+        state: set.outcome.result(),
         code: set.outcome.code().to_owned(),
         reason: set.outcome.reason().to_owned(),
         image: set.image.clone(),

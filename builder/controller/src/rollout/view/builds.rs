@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::nodes::NodeView;
 use crate::rollout::snapshot::RolloutSnapshot;
@@ -10,30 +12,43 @@ use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::rollout::{History, PinnedBuild};
 use mosb_plan::api::{MachineOsBuild, labels};
 
-/// An image that a pool had in service, or a build of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A build, or an image that was in service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "PoolBuild")]
 pub struct BuildView {
     /// Name of the MachineOSBuild. A rebuild has the same name and another image.
     pub build: String,
+    /// Its pool.
+    pub pool: String,
     /// The rendered config.
     pub config: String,
-    /// The base, pinned; not known of an image whose MachineOSBuild is deleted.
+    /// The base, pinned; none if the MachineOSBuild is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// `direct` or `containerfile`; as above.
+    /// `direct` or `containerfile`; none if the MachineOSBuild is deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Digest of what its machines need beside the image; none if that is not recorded.
+    #[serde(skip)]
     pub machine_part: Option<Digest>,
-    /// None before the build succeeded.
+    /// The image, with its digest; none before the build succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The state of the MachineOSBuild, if it exists and has one.
+    /// `Prepared`, `Building`, `Failed`, `Interrupted` or `Succeeded`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// When it ended, else began; or when the image came into service.
+    /// When it was built, or came into service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub time: Option<Timestamp>,
+    /// Whether it is the image in service.
     pub in_service: bool,
-    /// The machines of the pool get this image instead of the one in service.
+    /// Whether the pool is pinned to it.
     pub pinned: bool,
-    /// Names of the nodes.
+    /// The nodes that have staged it.
     pub staged_on: Vec<String>,
+    /// The nodes that run it.
     pub running_on: Vec<String>,
 }
 
@@ -52,7 +67,9 @@ impl BuildView {
 /// The builds and former images of a pool, newest first.
 pub fn build_views(snapshot: &RolloutSnapshot) -> Vec<BuildView> {
     let mut views: Vec<BuildView> = snapshot.builds.iter().map(of_build).collect();
+    let pool = &snapshot.pool.metadata.name;
     let Some(config) = &snapshot.config else {
+        views.iter_mut().for_each(|view| view.pool.clone_from(pool));
         return views;
     };
     for entry in History::of(&config.metadata).entries() {
@@ -82,6 +99,7 @@ pub fn build_views(snapshot: &RolloutSnapshot) -> Vec<BuildView> {
     let parts: BTreeSet<_> =
         views.iter().filter_map(|view| Some((view.digest()?, view.machine_part))).collect();
     for view in &mut views {
+        view.pool.clone_from(pool);
         let digest = view.digest();
         let names = |of: fn(&NodeView) -> Option<Digest>,
                      is: &dyn Fn(&NodeView) -> bool|

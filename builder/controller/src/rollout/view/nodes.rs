@@ -1,6 +1,8 @@
 //! What each node runs and does. Pure.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::target::TargetView;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
@@ -12,38 +14,60 @@ use mosb_image::Digest;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{EtcReport, NodeTarget};
 
-/// A node, as a person or a script sees it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A node, and which images it runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NodeInfo")]
 pub struct NodeView {
+    /// Its name.
+    #[serde(rename = "node")]
     pub name: String,
-    /// None if no pool selects it, or several custom pools do.
+    /// Its pool; none if it has none, or several custom ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// The image that it booted.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
     /// The image that it should boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<String>,
     /// The digest of the machine part that was brought to it last.
+    #[serde(skip)]
     pub machine_part: Option<Digest>,
-    /// The image that is staged in this boot.
+    /// The image that is staged on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub staged: Option<String>,
     /// The image whose files it has although it booted another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<String>,
     /// `Working`, `Rebooting`, `Done`, `Degraded` or `Unreconcilable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Since when it may be unavailable for the roll-out.
+    /// Since when the roll-out may make it unavailable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// What it waits for, why it failed, or what its next reboot deletes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether its condition `Ready` is true.
     pub ready: bool,
-    /// `spec.unschedulable`
+    /// Whether it is cordoned.
     pub unschedulable: bool,
     /// Its `/etc`, by its newest report of this boot.
+    #[serde(skip)]
     pub etc: Option<EtcReport>,
+    #[serde(skip)]
     pub(super) has_slot: bool,
+    #[serde(skip)]
     pub(super) is_available: bool,
+    #[serde(skip)]
     pub(super) booted: Option<Digest>,
+    #[serde(skip)]
     pub(super) staged_digest: Option<Digest>,
+    #[serde(skip)]
     effective_image: Option<Digest>,
+    #[serde(skip)]
     is_live_unknown: bool,
 }
 

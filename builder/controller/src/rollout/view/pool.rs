@@ -4,6 +4,9 @@
 //! once after a request. Why nothing new is begun is read from the pool's conditions, which may be
 //! of the decision before.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::nodes::NodeView;
 use super::target::TargetView;
 use crate::rollout::desired_target::Desired;
@@ -39,18 +42,24 @@ pub struct RolloutView {
     pub behind: Vec<NodeView>,
 }
 
-/// Machines of a pool, counted from what they run now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Machines of a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolloutMachines")]
 pub struct MachineCounts {
+    /// All.
     pub all: usize,
+    /// Those that run the target, or have its files.
     pub updated: usize,
-    /// Updated, and available.
+    /// Those of them that are available.
     pub ready: usize,
-    /// The target is staged, and not booted yet.
+    /// Those that have staged the target, and don't run it.
     pub staged: usize,
-    /// Updated without a reboot: they boot the target the next time.
+    /// Those that have the files of the target, and boot it the next time.
     pub live: usize,
+    /// Those that are not available.
     pub unavailable: usize,
+    /// Those that failed.
     pub degraded: usize,
 }
 

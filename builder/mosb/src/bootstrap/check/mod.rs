@@ -9,16 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mosb_build::NamedSecret;
 use mosb_build::{pull_only_login, pull_permission};
-use mosb_image::PinnedRef;
+use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan;
 use mosb_types::{Diagnostic as _, Finding};
 
-use super::cluster::Cluster;
-use super::error::Error;
-use super::manifest::{Manifest, Manifests};
+use super::manifest::{Cluster, Error, Manifest, Manifests};
 use super::secrets::{self, Secrets};
-use super::seed::Seed;
 
 /// How to validate the manifests.
 #[derive(Debug)]
@@ -40,6 +37,23 @@ pub struct ValidatedInstall {
     /// The installed release, if there is a ControllerConfig.
     pub release: Option<String>,
     pub notices: Vec<Finding>,
+}
+
+/// A validated MachineOSConfig with a pre-built image.
+#[derive(Debug, Clone)]
+pub struct Seed {
+    pub config: String,
+    /// The file that contains it.
+    pub origin: String,
+    pub pool: PoolName,
+    pub image: PinnedRef,
+    /// The repository of later images: that of `spec.renderedImagePushSpec`.
+    pub push: RepoRef,
+    /// The logins that push later images; `None` if their Secret is not among the manifests.
+    pub push_secret: Option<NamedSecret>,
+    /// The logins that pull the image: the MachineOSConfig's own over the cluster's. Its name lists
+    /// both for messages, as `secret a and secret b`; it is empty without logins.
+    pub pull: NamedSecret,
 }
 
 /// Pools that an OpenShift release creates itself, so they may be missing in the manifests.

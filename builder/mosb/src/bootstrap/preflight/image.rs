@@ -1,13 +1,14 @@
-//! Checks that an image can be pulled and is compatible with the machines.
+//! Checks that an image can be pulled and is compatible with the machines, and that later ones can be pushed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, Shared};
+use tokio::sync::watch;
 
 use super::explain::{explain, is_permanent};
-use super::report::{Check, Kind, Outcome};
-use super::{ImageToCheck, Remedies, compatibility};
+use super::report::{ImageCheck, Kind, Outcome};
+use super::{ImageToCheck, Push, Remedies, compatibility};
 use mosb_image::{ImageRef, Platform};
 use mosb_plan::plan::Base;
 use mosb_plan::plan::BaseName;
@@ -78,14 +79,14 @@ pub(super) async fn checks(
     wanted: &ImageToCheck,
     remedies: Remedies,
     stock: Stock,
-    ended: impl Fn(Check),
+    ended: impl Fn(ImageCheck),
 ) {
     let clock = Clock::default();
     let host = wanted.image.repo().host();
-    let ended = |check: Check, took: Duration| ended(Check { took, ..check });
+    let ended = |check: ImageCheck, took: Duration| ended(ImageCheck { took, ..check });
     let skip = |kinds: &[Kind], why: &str| {
         for kind in kinds {
-            ended(Check::skipped(*kind, why), Duration::ZERO);
+            ended(ImageCheck::skipped(*kind, why), Duration::ZERO);
         }
     };
     let places = match wanted.pull.pull_repositories(&wanted.image) {
@@ -137,8 +138,13 @@ pub(super) async fn checks(
         Ok(base) => base,
         Err(why) => {
             let remedy = "build and push it again";
-            let check =
-                Check::not_passed(Kind::Bootable, Outcome::Failed, "bad-manifest", why, remedy);
+            let check = ImageCheck::not_passed(
+                Kind::Bootable,
+                Outcome::Failed,
+                "bad-manifest",
+                why,
+                remedy,
+            );
             ended(check, clock.lap());
             return skip(&Kind::OF_IMAGE[3..], "it can't be understood");
         }
@@ -199,18 +205,18 @@ async fn ask(
 }
 
 /// A registry or mirror answers, and the earlier ones don't.
-fn answers(place: &PullRepository, silent: &[(&PullRepository, Error)]) -> Check {
+fn answers(place: &PullRepository, silent: &[(&PullRepository, Error)]) -> ImageCheck {
     let what = if place.is_mirror() { "mirror " } else { "" };
     let mut message = format!("{what}{} answers", place.repo().host());
     for (mirror, error) in silent {
         message.push_str(&format!("; mirror {} does not: {error}", mirror.repo()));
     }
-    Check::passed(Kind::Registry, message)
+    ImageCheck::passed(Kind::Registry, message)
 }
 
 /// Merges the errors of all registries and mirrors. A permanent error has priority over a transient
 /// one, because a retry would return it again.
-fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies) -> Check {
+fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies) -> ImageCheck {
     let explain = |(place, error): &(&PullRepository, Error)| {
         explain(kind, error, place.repo().host(), remedies)
     };
@@ -226,11 +232,11 @@ fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies
         .iter()
         .map(|failure| format!("at {}: {}", failure.0.repo(), explain(failure).message));
     let message = each.collect::<Vec<_>>().join("; ");
-    Check { message, ..check }
+    ImageCheck { message, ..check }
 }
 
 /// Checks that all blobs of the manifest exist, and reads the beginning of a layer.
-async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> Check {
+async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> ImageCheck {
     let text = image.pinned_text();
     let layer = image.layers.last();
     let read = async {
@@ -249,7 +255,7 @@ async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> 
     };
     let all = image.layers.len();
     match missing_layers.first() {
-        Some(first) => Check::not_passed(
+        Some(first) => ImageCheck::not_passed(
             Kind::Pull,
             Outcome::Failed,
             "blob-missing",
@@ -259,7 +265,7 @@ async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> 
             ),
             format!("push the image to {} again", place.repo()),
         ),
-        None => Check::passed(
+        None => ImageCheck::passed(
             Kind::Pull,
             format!(
                 "manifest, config and the beginning of a layer were read at {}, and all layers are there ({all})",
@@ -267,4 +273,28 @@ async fn blobs(place: &PullRepository, image: &Resolved, remedies: Remedies) -> 
             ),
         ),
     }
+}
+
+/// Begins an upload and cancels it. Returns `None` if it must stop before the registry answers.
+pub(super) async fn push(
+    push: &Push,
+    remedies: Remedies,
+    stop: &mut watch::Receiver<bool>,
+) -> Option<ImageCheck> {
+    let begun = tokio::select! {
+        begun = push.client.open_upload(&push.repo) => begun,
+        _ = stop.wait_for(|stop| *stop) => return None,
+    };
+    let repo = &push.repo;
+    Some(match begun {
+        Ok(upload) => {
+            let left = if upload.cancel().await {
+                "was begun and cancelled"
+            } else {
+                "was begun; the registry did not cancel it, and will drop it by itself"
+            };
+            ImageCheck::passed(Kind::Push, format!("an upload to {repo} {left}"))
+        }
+        Err(error) => explain(Kind::Push, &error, repo.host(), remedies),
+    })
 }

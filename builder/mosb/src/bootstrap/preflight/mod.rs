@@ -2,14 +2,12 @@
 //! them.
 //!
 //! Input: images with the logins that the cluster will have ([`ImageToCheck`]). Output: a
-//! [`Report`] with a [`Check`] for each question. Invariants: no upload is left open in a registry,
+//! [`Report`] with an [`ImageCheck`] for each question. Invariants: no upload is left open in a registry,
 //! no message contains a credential, and the checks end within a fixed time.
 
 mod compatibility;
-mod error;
 mod explain;
 mod image;
-mod push;
 mod report;
 mod run;
 
@@ -18,15 +16,14 @@ use std::time::Duration;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
 
-pub use error::Error;
-pub use report::{Check, ImageReport, Kind, Outcome, Report};
+pub use report::{CheckedImage, Error, ImageCheck, Kind, Outcome, Report};
 pub use run::check;
 
 #[derive(Debug, Clone)]
 pub struct ImageToCheck {
-    /// The object that refers to the image, such as `MachineOSConfig worker`; empty for a
+    /// The object that refers to the image, such as `MachineOSConfig worker`; none for a
     /// command-line argument.
-    pub what: String,
+    pub object: Option<String>,
     pub image: ImageRef,
     /// A client with the logins that machines pull with.
     pub pull: Client,

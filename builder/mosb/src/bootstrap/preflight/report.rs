@@ -1,45 +1,72 @@
 //! The results of preflight checks.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::error::Error;
-use mosb_types::Finding;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+use mosb_types::{Diagnostic, Finding};
+
+/// The result of the checks before an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// In the order of the input.
-    pub images: Vec<ImageReport>,
-    /// How long it took.
+    /// `failed` if any check failed, else `unknown` if any could not be made, else `passed`.
+    #[schemars(with = "String")]
+    pub outcome: Outcome,
+    /// Each image, in the order in which they were given.
+    pub images: Vec<CheckedImage>,
+    /// Duration of all checks, in milliseconds.
+    #[serde(rename = "millis", serialize_with = "millis")]
+    #[schemars(with = "u64")]
     pub took: Duration,
 }
 
 /// The checks of an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageReport {
-    /// The object that refers to the image; empty for a command-line argument.
-    pub what: String,
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckedImage {
+    /// The object that names it, such as `MachineOSConfig worker`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// The image.
     pub image: String,
-    /// In the order of [`Kind`].
-    pub checks: Vec<Check>,
+    /// Each check.
+    pub checks: Vec<ImageCheck>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
+/// One check of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageCheck {
+    /// The check: `registry`, `pull`, `bootable`, `architecture`, `release`, `push`.
+    #[serde(rename = "check")]
+    #[schemars(with = "String")]
     pub kind: Kind,
+    /// `passed`, `failed`, `unknown` (it could not be made; try again) or `skipped`.
+    #[schemars(with = "String")]
     pub outcome: Outcome,
-    /// The code for scripts; `None` if the check passed.
+    /// One of a fixed, documented set of words, such as `denied`, if it did not pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// One sentence: the result, or why there is none.
+    /// The observation.
     pub message: String,
-    /// `None` if nothing needs to change.
+    /// The remedy, if one is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// How long it took.
+    /// Duration, in milliseconds.
+    #[serde(rename = "millis", serialize_with = "millis")]
+    #[schemars(with = "u64")]
     pub took: Duration,
 }
 
+fn millis<S: Serializer>(took: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// The property that is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The registry answers.
     Registry,
@@ -56,7 +83,8 @@ pub enum Kind {
 }
 
 /// The result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Outcome {
     Passed,
     /// Not checked: the expected value is unknown, or another check has to pass first.
@@ -83,12 +111,6 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl Outcome {
     pub fn as_str(self) -> &'static str {
         match self {
@@ -100,13 +122,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl Check {
+impl ImageCheck {
     pub fn passed(kind: Kind, message: impl Into<String>) -> Self {
         Self::new(kind, Outcome::Passed, None, message.into(), None)
     }
@@ -153,15 +169,15 @@ impl Check {
 }
 
 impl Report {
-    /// `Failed` if any check failed, else `Unknown` if any could not be made, else `Passed`.
-    pub fn outcome(&self) -> Outcome {
-        let all = self.images.iter().flat_map(|image| &image.checks);
+    pub fn new(images: Vec<CheckedImage>, took: Duration) -> Self {
+        let all = images.iter().flat_map(|image| &image.checks);
         let seen = |outcome| all.clone().any(|check| check.outcome == outcome);
-        match (seen(Outcome::Failed), seen(Outcome::Unknown)) {
+        let outcome = match (seen(Outcome::Failed), seen(Outcome::Unknown)) {
             (true, _) => Outcome::Failed,
             (false, true) => Outcome::Unknown,
             (false, false) => Outcome::Passed,
-        }
+        };
+        Self { outcome, images, took }
     }
 
     /// Returns an error if the installation can't continue.
@@ -170,7 +186,7 @@ impl Report {
     /// A check failed or could not be made.
     pub fn verdict(&self) -> Result<(), Error> {
         let findings = self.findings();
-        match self.outcome() {
+        match self.outcome {
             Outcome::Passed | Outcome::Skipped => Ok(()),
             Outcome::Failed => Err(Error::Failed { findings }),
             Outcome::Unknown => Err(Error::Unknown { findings }),
@@ -180,9 +196,8 @@ impl Report {
     /// The checks that failed or could not be made, on the object that refers to the image, without
     /// duplicates.
     pub fn findings(&self) -> Vec<Finding> {
-        let of_image = |image: &ImageReport| {
-            let object =
-                if image.what.is_empty() { image.image.clone() } else { image.what.clone() };
+        let of_image = |image: &CheckedImage| {
+            let object = image.object.as_ref().unwrap_or(&image.image);
             let bad = image.checks.iter().filter(|check| check.is_bad());
             bad.map(|check| {
                 let code = check.code.unwrap_or("internal");
@@ -201,20 +216,43 @@ impl Report {
     }
 }
 
+/// The checks did not pass.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum Error {
+    /// At least one check failed.
+    #[error(
+        "the images of the installation can't be used; correct what is listed, nothing was written"
+    )]
+    #[diagnostic(code = "preflight-failed", class = Rejected, findings = findings.clone())]
+    Failed {
+        /// Checks that failed or could not be made.
+        findings: Vec<Finding>,
+    },
+    /// No check failed, but at least one could not be made.
+    #[error("the images of the installation can't be checked now; try again, nothing was written")]
+    #[diagnostic(code = "preflight-unknown", class = Transient, findings = findings.clone())]
+    Unknown {
+        /// Checks that could not be made.
+        findings: Vec<Finding>,
+    },
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_problem_of_several_checks_is_reported_once() {
-        let silent =
-            |kind| Check::not_passed(kind, Outcome::Failed, "unreachable", "no answer", "wait");
-        let image = |what: &str| ImageReport {
-            what: what.to_owned(),
+        let silent = |kind| {
+            ImageCheck::not_passed(kind, Outcome::Failed, "unreachable", "no answer", "wait")
+        };
+        let image = |what: &str| CheckedImage {
+            object: Some(what.to_owned()),
             image: "registry.example/os".to_owned(),
             checks: vec![silent(Kind::Registry), silent(Kind::Push)],
         };
-        let report = Report { images: vec![image("a"), image("b")], took: Duration::ZERO };
+        let report = Report::new(vec![image("a"), image("b")], Duration::ZERO);
         let findings = report.findings().into_iter();
         let objects: Vec<_> = findings.filter_map(|finding| finding.object).collect();
         assert_eq!(objects, ["a", "b"]);

@@ -8,9 +8,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::image::{self, Stock};
-use super::push::push;
-use super::report::{Check, ImageReport, Kind, Outcome, Report};
+use super::image::{self, Stock, push};
+use super::report::{CheckedImage, ImageCheck, Kind, Outcome, Report};
 use super::{ImageToCheck, Remedies};
 use mosb_registry::Client;
 
@@ -25,7 +24,7 @@ const MAX_PARALLEL_IMAGES: usize = 16;
 /// last longer than the timeout.
 pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
     let began = Instant::now();
-    let mut images: Vec<ImageReport> = wanted.iter().map(empty).collect();
+    let mut images: Vec<CheckedImage> = wanted.iter().map(empty).collect();
     let kinds: Vec<Vec<Kind>> = wanted.iter().map(kinds).collect();
     let (send, mut ended) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
@@ -51,7 +50,7 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
         let (send, slots) = (send.clone(), std::sync::Arc::clone(&slots));
         let (mut image_stopped, mut push_stopped) = (stopped.clone(), stopped.clone());
         tasks.spawn(async move {
-            let report = |check: Check| {
+            let report = |check: ImageCheck| {
                 // The receiver is dropped after the timeout.
                 let _ = send.send((number, check));
             };
@@ -71,7 +70,7 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
                 };
                 let began = Instant::now();
                 if let Some(check) = push(wanted, remedies, &mut push_stopped).await {
-                    report(Check { took: began.elapsed(), ..check });
+                    report(ImageCheck { took: began.elapsed(), ..check });
                 }
             };
             futures_util::join!(of_image, of_push);
@@ -85,7 +84,7 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
             failed = true;
             deadline = deadline.min(Instant::now() + TIMEOUT_AFTER_FAILURE);
         }
-        let image: &mut ImageReport = &mut images[number];
+        let image: &mut CheckedImage = &mut images[number];
         log(image, &check);
         image.checks.push(check);
     }
@@ -106,11 +105,15 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
         }
         image.checks.sort_by_key(|check| check.kind);
     }
-    Report { images, took: began.elapsed() }
+    Report::new(images, began.elapsed())
 }
 
-fn empty(wanted: &ImageToCheck) -> ImageReport {
-    ImageReport { what: wanted.what.clone(), image: wanted.image.to_string(), checks: Vec::new() }
+fn empty(wanted: &ImageToCheck) -> CheckedImage {
+    CheckedImage {
+        object: wanted.object.clone(),
+        image: wanted.image.to_string(),
+        checks: Vec::new(),
+    }
 }
 
 fn kinds(wanted: &ImageToCheck) -> Vec<Kind> {
@@ -119,11 +122,11 @@ fn kinds(wanted: &ImageToCheck) -> Vec<Kind> {
 }
 
 /// A check that did not end in time.
-fn unended(kind: Kind, failed: bool) -> Check {
+fn unended(kind: Kind, failed: bool) -> ImageCheck {
     if failed {
-        return Check::skipped(kind, "not waited for, as another check has failed");
+        return ImageCheck::skipped(kind, "not waited for, as another check has failed");
     }
-    Check::not_passed(
+    ImageCheck::not_passed(
         kind,
         Outcome::Unknown,
         "timed-out",
@@ -133,15 +136,14 @@ fn unended(kind: Kind, failed: bool) -> Check {
 }
 
 /// Logs a check: result and remedy.
-fn log(image: &ImageReport, check: &Check) {
-    let (kind, outcome, text) = (check.kind, check.outcome, check.sentence());
-    let object = if image.what.is_empty() {
-        image.image.clone()
-    } else {
-        format!("{} ({})", image.what, image.image)
+fn log(image: &CheckedImage, check: &ImageCheck) {
+    let (kind, outcome, text) = (check.kind.as_str(), check.outcome.as_str(), check.sentence());
+    let object = match &image.object {
+        None => image.image.to_string(),
+        Some(object) => format!("{object} ({})", image.image),
     };
     let took = check.took.as_millis();
-    match outcome {
+    match check.outcome {
         Outcome::Failed | Outcome::Unknown => {
             tracing::error!("check {kind} of {object}: {outcome} after {took} ms: {text}");
         }
@@ -159,7 +161,7 @@ mod tests {
 
     fn wanted(client: &Client, host: &str) -> ImageToCheck {
         ImageToCheck {
-            what: "MachineOSConfig worker".to_owned(),
+            object: Some("MachineOSConfig worker".to_owned()),
             image: format!("{host}/os:v1").parse().unwrap(),
             pull: client.clone(),
             push: Some(Push {
@@ -189,7 +191,7 @@ mod tests {
             all[0].push = (host == silent).then(|| all[0].push.clone()).flatten();
             let report = check(all, Remedies::Manifests).await;
             assert!(began.elapsed() <= CHECK_TIMEOUT + Duration::from_secs(5), "{what}");
-            assert_eq!(report.outcome(), Outcome::Unknown, "{what}: {report:?}");
+            assert_eq!(report.outcome, Outcome::Unknown, "{what}: {report:?}");
             let registry = &report.images[0].checks[0];
             assert_eq!(
                 (registry.kind, registry.code),
@@ -203,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn without_images_there_are_no_checks() {
         let report = check(Vec::new(), Remedies::ByHand).await;
-        assert_eq!(report.outcome(), Outcome::Passed);
+        assert_eq!(report.outcome, Outcome::Passed);
         assert!(report.verdict().is_ok());
     }
 }

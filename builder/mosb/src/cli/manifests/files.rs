@@ -14,7 +14,7 @@ use mosb_types::{Diagnostic as _, Finding};
 #[derive(Debug)]
 pub(super) struct File {
     input: Input,
-    /// Whether nobody named it: it was found in a directory.
+    /// Whether it was found in a directory, and not named itself.
     pub in_directory: bool,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct File {
 #[derive(Debug)]
 pub(super) enum Content {
     Objects(Vec<Value>),
-    /// It can't be an object of Kubernetes, and nobody named it; with the reason.
+    /// Why it can't be an object of Kubernetes, for a file that was not named itself.
     NoObject(&'static str),
 }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{EtcReport, NodeTarget};
@@ -57,7 +58,7 @@ pub struct NodeReport {
 }
 
 /// A target that a machine rebooted for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptedTarget {
     pub target: NodeTarget,
@@ -65,16 +66,19 @@ pub struct AttemptedTarget {
     pub attempt: u32,
 }
 
-/// A deployment of the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A deployment of a machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "NodeDeployment")]
 pub struct Deployment {
     /// The image as the tool spells it; empty for a deployment of another origin.
     #[serde(default)]
+    #[schemars(!default, description = "The image, or the ref of a deployment that is not an image.")]
     pub image: String,
     /// Digest of the manifest; none for a deployment that is not an image or has more than one, and for
     /// one that is staged and that no reboot boots.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Option<String>", description = "Digest of the image's manifest.")]
     pub digest: Option<Digest>,
 }
 
@@ -95,12 +99,14 @@ impl fmt::Display for NodeTool {
     }
 }
 
-/// Why a command on the machine failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Why a command on a machine failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "NodeError")]
 pub struct ReportError {
-    /// As on the command line.
+    /// For scripts.
     pub code: String,
+    /// For people.
     pub message: String,
 }
 

@@ -1,5 +1,6 @@
 //! What a machine should run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::RenderedName;
@@ -9,21 +10,37 @@ use mosb_types::canonical_json;
 /// What a machine should run. Every mark, record and file of a roll-out has the whole target, so
 /// that two targets with one image are not taken for each other. What a later version adds is ignored:
 /// after a downgrade, the record of a machine must still show what it rebooted for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AppliedTarget", description = "A target of a roll-out.")]
 pub struct NodeTarget {
+    #[schemars(with = "String", description = "By digest.")]
     pub image: PinnedRef,
     /// The rendered config that the image was built of; none for the stock image.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(
+        with = "Option<String>",
+        description = "The rendered config; absent for a stock image."
+    )]
     pub config: Option<RenderedName>,
     /// Digest of what the machine needs beside the image. With none, as for the stock image, all of
     /// that stays as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(
+        with = "Option<String>",
+        description = "Digest of what the machine needs beside the image."
+    )]
     pub machine_part: Option<Digest>,
     /// Digest of an image that differs from this one only in files that are written on the running
     /// machine. In a Job that reboots nothing, it is the one that the machine runs; otherwise the first
     /// of several such images.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(
+        with = "Option<String>",
+        description = "Digest of the image that the machine may run while it gets this one without a reboot."
+    )]
     pub live_from: Option<Digest>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Cluster;
-use super::report::{Check, Kind, Outcome};
+use super::report::{ImageCheck, Kind, Outcome};
 use mosb_image::{Digest, ImageRef, Platform};
 use mosb_plan::api::labels;
 use mosb_plan::plan::Base;
@@ -16,11 +16,11 @@ const VERSIONS: [&str; 3] =
     ["io.openshift.build.versions", "org.opencontainers.image.version", "version"];
 
 /// Checks that the image has a label of bootable images.
-pub(super) fn bootable(image: &Base) -> Check {
+pub(super) fn bootable(image: &Base) -> ImageCheck {
     if image.is_bootable() {
-        Check::passed(Kind::Bootable, "it is labelled as an image that machines boot")
+        ImageCheck::passed(Kind::Bootable, "it is labelled as an image that machines boot")
     } else {
-        Check::not_passed(
+        ImageCheck::not_passed(
             Kind::Bootable,
             Outcome::Failed,
             "not-bootable",
@@ -35,20 +35,20 @@ pub(super) fn bootable(image: &Base) -> Check {
 
 /// Checks the architecture. `wanted` is the machines' platform with its source, or the reason why
 /// it is unknown.
-pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> Check {
+pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> ImageCheck {
     let is = &image.config.platform;
     let (wanted, who) = match wanted {
         Ok(wanted) => wanted,
         Err(why) => {
             let message = format!("it is for {is}, and what the machines are is not known: {why}");
-            return Check::skipped(Kind::Architecture, message);
+            return ImageCheck::skipped(Kind::Architecture, message);
         }
     };
     // The variant is not compared, because many configs omit it.
     if wanted.os() == is.os() && wanted.architecture() == is.architecture() {
-        Check::passed(Kind::Architecture, format!("it is for {is}, as {who}"))
+        ImageCheck::passed(Kind::Architecture, format!("it is for {is}, as {who}"))
     } else {
-        Check::not_passed(
+        ImageCheck::not_passed(
             Kind::Architecture,
             Outcome::Failed,
             "platform-missing",
@@ -59,14 +59,14 @@ pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>
 }
 
 /// Checks the release. `stock` is the cluster's own OS image, or the reason why it can't be read.
-pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, String>) -> Check {
+pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, String>) -> ImageCheck {
     let image_labels = &image.config.labels;
     if let Some(base) = &cluster.base
         && let Some(digest) = base.digest()
         && built_on(image) == Some(digest)
     {
         let message = "it was built on the cluster's own OS image";
-        return Check::passed(Kind::Release, message);
+        return ImageCheck::passed(Kind::Release, message);
     }
     if let (Some(built), Some(release)) = (image_labels.get(RELEASE_VERSION), &cluster.release)
         && let (Some(of), Some(wanted)) = (minor(built), minor(release))
@@ -75,28 +75,33 @@ pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, Stri
     }
     let stock = match stock {
         Ok(stock) => stock,
-        Err(why) => return Check::skipped(Kind::Release, why.clone()),
+        Err(why) => return ImageCheck::skipped(Kind::Release, why.clone()),
     };
     match (version(image_labels), version(&stock.config.labels)) {
         (Some(is), Some(wanted)) => compare(&image.image, is, wanted, cluster),
-        (None, _) => Check::skipped(Kind::Release, "it has no label with an OS version"),
+        (None, _) => ImageCheck::skipped(Kind::Release, "it has no label with an OS version"),
         (_, None) => {
             let message = "the cluster's OS image has no label with an OS version";
-            Check::skipped(Kind::Release, message)
+            ImageCheck::skipped(Kind::Release, message)
         }
     }
 }
 
-fn compare(image: &str, is: (&str, String), wanted: (&str, String), cluster: &Cluster) -> Check {
+fn compare(
+    image: &str,
+    is: (&str, String),
+    wanted: (&str, String),
+    cluster: &Cluster,
+) -> ImageCheck {
     if is.1 == wanted.1 {
         let message = format!("it is of {}, the cluster of {}", is.0, wanted.0);
-        return Check::passed(Kind::Release, message);
+        return ImageCheck::passed(Kind::Release, message);
     }
     let on = match &cluster.base {
         Some(base) => format!("build it again on {base}"),
         None => "build it again on the cluster's OS image".to_owned(),
     };
-    Check::not_passed(
+    ImageCheck::not_passed(
         Kind::Release,
         Outcome::Failed,
         "release-differs",

@@ -2,13 +2,13 @@
 //! missing setting.
 
 use super::Remedies;
-use super::report::{Check, Kind, Outcome};
+use super::report::{ImageCheck, Kind, Outcome};
 use mosb_registry::Error;
 use mosb_types::Diagnostic as _;
 
 /// Converts an error to a check: `Failed` if it is permanent, `Unknown` if a retry may succeed.
 /// `host` is the registry that returned it.
-pub(super) fn explain(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Check {
+pub(super) fn explain(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> ImageCheck {
     let message = message(kind, error);
     let remedy = remedy(kind, error, host, remedies);
     let (message, remedy) = match (message, remedy) {
@@ -24,7 +24,7 @@ pub(super) fn explain(kind: Kind, error: &Error, host: &str, remedies: Remedies)
         }
     };
     let outcome = if is_permanent(error) { Outcome::Failed } else { Outcome::Unknown };
-    Check::not_passed(kind, outcome, error.code(), message, remedy)
+    ImageCheck::not_passed(kind, outcome, error.code(), message, remedy)
 }
 
 /// Whether a retry fails too, unless someone changes something.

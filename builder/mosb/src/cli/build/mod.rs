@@ -1,0 +1,259 @@
+//! `mosb build`.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `inputs` | the inputs of an image: typed, and read |
+//! | `planned` | inputs → a plan |
+//! | `prepared_base` | finds or makes what a build is made on |
+//! | `buildah` | builds with buildah: its options, and its output as progress |
+//! | `result` | what is printed |
+
+pub mod buildah;
+pub mod inputs;
+pub mod planned;
+pub mod prepared_base;
+pub mod result;
+
+use std::fs::Permissions;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+
+use super::arguments;
+use super::context::{CliContext, Session};
+use super::error::Error;
+use super::plan::{Commands, PlanCommand};
+use super::settings::Settings;
+use super::{ExitCode, Result};
+use inputs::Inputs;
+use mosb_build::result::millis;
+use mosb_plan::plan::{BuilderNodes, Method, Reason};
+use mosb_registry::Target;
+use planned::{PlannedBuild, check_tag, complete, draft, planning};
+use prepared_base::On;
+use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image, tag_moved};
+
+/// Builds the image of a rendered MachineConfig, and pushes it
+///
+/// The image is tagged with the rendered name, which moves, and with the build name, which stays. Built directly,
+/// the same inputs are the same image everywhere: same digest.
+///
+/// Examples:
+///
+///   mosb build worker.yaml --output registry.example.com/os/worker
+///   oc get mc rendered-worker-… -o yaml | mosb build - --output oci:out --digestfile digest
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Build {
+    #[command(flatten)]
+    pub inputs: Inputs,
+    /// The target: host/repo, or oci:DIR
+    #[arg(long, value_name = "TARGET", value_parser = arguments::target)]
+    pub output: Target,
+    /// Write the image's digest to this file once the target has the image
+    #[arg(long, value_name = "FILE")]
+    pub digestfile: Option<PathBuf>,
+    /// Show the plan without building
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Make only the image with what must be run, for --prepared
+    #[arg(long, conflicts_with_all = ["prepared", "dry_run"])]
+    pub prepare_only: bool,
+}
+
+impl Build {
+    /// Rejects what can't be meant.
+    ///
+    /// # Errors
+    /// [`Error::Usage`](crate::cli::error::Error::Usage).
+    pub fn check(&self) -> Result<()> {
+        self.inputs.check()
+    }
+
+    pub async fn run(self, session: &Session) -> Result<ExitCode> {
+        if self.dry_run {
+            let planned =
+                PlanCommand { inputs: self.inputs, output: Some(self.output), previous: None };
+            return planned.print(session, Commands::Listed).await;
+        }
+        let (context, settings) = (session.clients()?, &session.settings);
+        if self.prepare_only {
+            session.print(&prepare(&context, &self, settings).await?)
+        } else {
+            session.print(&build(&context, &self, settings).await?)
+        }
+    }
+}
+
+/// Builds, pushes, and writes the digest file.
+///
+/// # Errors
+/// The image was not pushed.
+async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Result<BuildResult> {
+    let (output, options) = (&typed.output, typed.inputs.buildah());
+    let request = typed.inputs.request(Some(output))?;
+    let began = Instant::now();
+    if let Some(file) = &typed.digestfile {
+        // Reported before the image is built.
+        digest_folder(file)?;
+    }
+    let on_step = |step: &str| context.progress.step(step);
+    let planning = planning(context, &on_step);
+    let drafted = draft(planning, &request).await?;
+    let target = Some(output);
+    let (given, mut warnings) = (typed.inputs.prepared.as_ref(), Vec::new());
+    let on = prepared_base::find(context, planning, &drafted, given, target, &mut warnings).await?;
+    if let (Some(source), On::Prepared(found)) = (given, &on) {
+        let inputs = found.base.inputs;
+        let pool = drafted.draft.request().config.pool();
+        warnings.extend(prepared_base::remember(context, pool, inputs, output, source));
+    }
+    let is_checked = matches!(on, On::ToMake(_));
+    let on = match on {
+        On::ToMake(prepared) => {
+            // The push checks it too, but only after the programs ran for minutes.
+            warnings.extend(check_tag(context, drafted.draft.request(), output).await?);
+            let making =
+                prepared_base::make(context, &prepared, &drafted, (output, &options), settings);
+            let (made, source) = making.await?;
+            warnings.extend(made.warnings);
+            let found = prepared_base::resolve_made(context, planning, &prepared, &source).await?;
+            On::Made(found)
+        }
+        on => on,
+    };
+    let prepared_use = on.shown();
+    let completing = complete(planning, drafted, on, &request, &options, target);
+    let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
+    let built = match &plan.method {
+        Method::Direct | Method::Prepared(_) => {
+            context.progress.step(&format!("writing the layer, pushing to {output}"));
+            let lower = prepared.as_ref().unwrap_or(&base);
+            mosb_build::direct::build(&context.push, &plan, lower, output).await?
+        }
+        Method::LastPart(_) | Method::Containerfile(_) => {
+            if !is_checked {
+                warnings.extend(check_tag(context, &plan.request, output).await?);
+            }
+            context.progress.step("building with buildah");
+            let made = buildah::container_build(&plan, prepared.as_ref())?;
+            buildah::run(context, &made, &base, output, &options, settings).await?
+        }
+    };
+    let digest = *built.pushed.digest.value();
+    if let Some(file) = &typed.digestfile {
+        write_digest(file, &digest.to_string())?;
+    }
+    let image = pushed_image(&built.pushed);
+    warnings.splice(0..0, plan.warnings.iter().cloned());
+    warnings.extend(built.warnings);
+    warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
+    let (bytes_pulled, bytes_pushed) = context.transfer_stats();
+    // Only a Containerfile makes several layers, and then none of them is *the* layer.
+    let layer = match &built.layers[..] {
+        [layer] => Some(LayerInfo {
+            digest: layer.digest.to_string(),
+            diff_id: layer.diff_id.to_string(),
+            size: layer.size,
+            paths: layer.paths,
+        }),
+        _ => None,
+    };
+    Ok(BuildResult {
+        rendered_config: plan.request.config.name().to_string(),
+        pool: plan.request.config.pool().to_string(),
+        image,
+        tags: built.pushed.tags.clone(),
+        digest: digest.to_string(),
+        method: plan.method.as_str().to_owned(),
+        reasons: plan.method.reasons().iter().map(Reason::finding).collect(),
+        prepared: prepared_use.filter(|_| plan.prepared.is_some()),
+        base: PinnedBase::new(&plan.request.base),
+        base_tree: tree,
+        layer,
+        inputs: plan.inputs.hex(),
+        bytes_pulled,
+        bytes_pushed,
+        duration_millis: millis(began.elapsed()),
+        warnings,
+    })
+}
+
+/// Makes a prepared base, even if there is one, pushes it, and writes the digest file.
+///
+/// # Errors
+/// There can't be one; it was not pushed.
+async fn prepare(
+    context: &CliContext,
+    typed: &Build,
+    settings: &Settings,
+) -> Result<PrepareResult> {
+    let output = &typed.output;
+    let request = typed.inputs.request(Some(output))?;
+    let began = Instant::now();
+    if let Some(file) = &typed.digestfile {
+        digest_folder(file)?;
+    }
+    let on_step = |step: &str| context.progress.step(step);
+    let drafted = draft(planning(context, &on_step), &request).await?;
+    let prepared = prepared_base::prepared(&drafted, BuilderNodes::Any)?;
+    let to = (output, &typed.inputs.buildah());
+    let making = prepared_base::make(context, &prepared, &drafted, to, settings);
+    let (built, _) = making.await?;
+    let digest = built.pushed.digest.value().to_string();
+    if let Some(file) = &typed.digestfile {
+        write_digest(file, &digest)?;
+    }
+    let (bytes_pulled, bytes_pushed) = context.transfer_stats();
+    let mut warnings: Vec<_> = output.notice().into_iter().collect();
+    warnings.extend(drafted.warnings);
+    warnings.extend(built.warnings);
+    Ok(PrepareResult {
+        image: pushed_image(&built.pushed),
+        tag: prepared.tag().to_string(),
+        digest,
+        inputs: prepared.inputs.hex(),
+        reasons: drafted.draft.reasons().iter().map(Reason::finding).collect(),
+        base: PinnedBase::new(&prepared.request.base),
+        bytes_pulled,
+        bytes_pushed,
+        duration_millis: millis(began.elapsed()),
+        warnings,
+    })
+}
+
+/// The folder of a digest file.
+fn digest_folder(file: &Path) -> Result<&Path, Error> {
+    let folder = match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let unusable = |kind: std::io::ErrorKind, cause| Error::Write {
+        file: file.display().to_string(),
+        source: std::io::Error::new(kind, cause),
+    };
+    if file.is_dir() {
+        return Err(unusable(std::io::ErrorKind::IsADirectory, "it is a folder"));
+    }
+    if folder.is_dir() {
+        Ok(folder)
+    } else {
+        Err(unusable(std::io::ErrorKind::NotFound, "its folder is not there"))
+    }
+}
+
+/// Writes the digest atomically, without a newline, like buildah's `--digestfile`. It is not
+/// secret: its mode follows the umask, so that another user's step can read it.
+fn write_digest(file: &Path, digest: &str) -> Result<(), Error> {
+    let wrong = |source| Error::Write { file: file.display().to_string(), source };
+    let mut temporary = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(digest_folder(file)?)
+        .map_err(wrong)?;
+    temporary.write_all(digest.as_bytes()).map_err(wrong)?;
+    temporary.persist(file).map_err(|error| wrong(error.error))?;
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! What `mosb build` prints: the image that was pushed, or the prepared base.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::output::Object;
+use crate::cli::page::{Page, count, size};
+use mosb_image::Digest;
+use mosb_plan::plan::Base;
+use mosb_registry::{Destination, MovedTag, Pushed};
+use mosb_types::Finding;
+
+/// A built image, whose digest the target has confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildResult {
+    /// Name of the rendered MachineConfig.
+    pub rendered_config: String,
+    /// Name of its pool.
+    pub pool: String,
+    /// `repo@digest`, or `oci:DIR@digest`.
+    pub image: String,
+    /// The tags of the image: the rendered name, the build name.
+    pub tags: Vec<String>,
+    /// Digest of the manifest.
+    pub digest: String,
+    /// `direct`, `prepared`, `last-part` or `containerfile`.
+    pub method: String,
+    /// Why the method is not `direct`; else empty.
+    pub reasons: Vec<Finding>,
+    /// The image with what is run before the config is written, if the method is `prepared` or
+    /// `last-part`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<PreparedUse>,
+    /// The base.
+    pub base: PinnedBase,
+    /// The tree of the base, or of the prepared base, if it was needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_tree: Option<BaseTreeUse>,
+    /// The layer that was added to the base, or to the prepared base, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<LayerInfo>,
+    /// SHA-256 of all inputs of the image: 64 hex digits, also in its label `mosb.dev/inputs`.
+    pub inputs: String,
+    /// Bytes of pulled manifests and blobs.
+    pub bytes_pulled: u64,
+    /// Bytes of pushed manifests and blobs.
+    pub bytes_pushed: u64,
+    /// From start to end.
+    pub duration_millis: u64,
+    /// Warnings about the image.
+    pub warnings: Vec<Finding>,
+}
+
+/// A base, pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedBase {
+    /// Where it was read: `repo@digest`, or `oci:DIR@digest`.
+    pub image: String,
+    /// Digest of its manifest.
+    pub manifest: String,
+    /// Digest of the index that names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+}
+
+/// An image with what must be run, and nothing of the rest of the config.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PreparedUse {
+    /// SHA-256 of its inputs: 64 hex digits, also in its label `mosb.dev/prepared-inputs`.
+    pub inputs: String,
+    /// `repo@digest`, or `oci:DIR@digest`; absent in a plan if it must be made first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Whether it was there before.
+    pub reused: bool,
+}
+
+/// The base tree that a build used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BaseTreeUse {
+    /// Digest of the tree.
+    pub digest: String,
+    /// Where it came from.
+    pub source: TreeSource,
+}
+
+/// Where a base tree came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TreeSource {
+    /// From the cache on this machine.
+    Cache,
+    /// The base's layers were read.
+    Computed,
+}
+
+/// The one layer that was added to the base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LayerInfo {
+    /// Digest of the blob.
+    pub digest: String,
+    /// Digest of the unpacked layer.
+    pub diff_id: String,
+    /// Bytes of the blob.
+    pub size: u64,
+    /// The number of paths that it adds, changes or removes; only direct builds count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<usize>,
+}
+
+impl PinnedBase {
+    /// The base as it was resolved.
+    pub fn new(base: &Base) -> Self {
+        Self {
+            image: base.image.clone(),
+            manifest: base.manifest_digest.to_string(),
+            index: base.index.map(|digest| digest.to_string()),
+        }
+    }
+}
+
+impl BaseTreeUse {
+    /// The use of a tree with this digest.
+    pub fn new(digest: Digest, source: TreeSource) -> Self {
+        Self { digest: digest.to_string(), source }
+    }
+}
+
+/// A prepared base, whose digest the target has confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PrepareResult {
+    /// `repo@digest`, or `oci:DIR@digest`: the value of `--prepared`.
+    pub image: String,
+    /// Its tag.
+    pub tag: String,
+    /// Digest of the manifest.
+    pub digest: String,
+    /// SHA-256 of its inputs: 64 hex digits, also in its label `mosb.dev/prepared-inputs`.
+    pub inputs: String,
+    /// Why something must be run.
+    pub reasons: Vec<Finding>,
+    /// The base.
+    pub base: PinnedBase,
+    /// Bytes of pulled manifests and blobs.
+    pub bytes_pulled: u64,
+    /// Bytes of pushed manifests and blobs.
+    pub bytes_pushed: u64,
+    /// From start to end.
+    pub duration_millis: u64,
+    /// Warnings about the image.
+    pub warnings: Vec<Finding>,
+}
+
+impl Object for BuildResult {
+    const KIND: &'static str = "BuildResult";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        page.line(&format!("Built {} (pool {})", self.rendered_config, self.pool));
+        let layer = self.layer.as_ref().map(|layer| {
+            let paths = layer.paths.map(|paths| format!(", {}", count(paths, "path")));
+            format!("{} ({}{})", layer.digest, size(layer.size), paths.unwrap_or_default())
+        });
+        let tree = self.base_tree.as_ref().map(|tree| match tree.source {
+            TreeSource::Cache => "from the cache",
+            TreeSource::Computed => "read from the base's layers, and kept for the next build",
+        });
+        let prepared = self.prepared.as_ref().and_then(|prepared| {
+            let image = prepared.image.as_ref()?;
+            Some(format!("{image} ({})", if prepared.reused { "reused" } else { "made" }))
+        });
+        let moved =
+            format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
+        let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
+        page.section("Image");
+        page.pairs(&[
+            ("image", Some(&self.image)),
+            ("tag", self.tags.first().map(String::as_str)),
+            ("tag that stays", self.tags.get(1).map(String::as_str)),
+            ("inputs", Some(&self.inputs)),
+        ]);
+        page.section("How");
+        page.pairs(&[
+            ("method", Some(&self.method)),
+            ("base", Some(&self.base.image)),
+            ("prepared base", prepared.as_deref()),
+            ("base tree", tree),
+            ("layer", layer.as_deref()),
+            ("moved", Some(&moved)),
+            ("took", Some(&took)),
+        ]);
+        for (headline, findings) in
+            [("Why not directly", &self.reasons), ("Warnings", &self.warnings)]
+        {
+            if !findings.is_empty() {
+                page.section(headline);
+                page.findings(findings);
+            }
+        }
+        page.into_text()
+    }
+}
+
+impl Object for PrepareResult {
+    const KIND: &'static str = "PrepareResult";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        page.line("Prepared base");
+        let moved =
+            format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
+        let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
+        page.section("Image, for --prepared");
+        page.pairs(&[
+            ("image", Some(&self.image)),
+            ("tag", Some(&self.tag)),
+            ("inputs", Some(&self.inputs)),
+        ]);
+        page.section("How");
+        page.pairs(&[
+            ("base", Some(&self.base.image)),
+            ("moved", Some(&moved)),
+            ("took", Some(&took)),
+        ]);
+        page.section("What was run");
+        page.findings(&self.reasons);
+        if !self.warnings.is_empty() {
+            page.section("Warnings");
+            page.findings(&self.warnings);
+        }
+        page.into_text()
+    }
+}
+
+/// `repo@digest`, or `oci:DIR@digest`.
+pub fn pushed_image(pushed: &Pushed) -> String {
+    let digest = *pushed.digest.value();
+    match (&pushed.image, &pushed.destination) {
+        (Some(image), _) => image.value().to_string(),
+        (None, Destination::Layout(dir)) => format!("oci:{}@{digest}", dir.display()),
+        (None, Destination::Registry(repo)) => repo.pinned(digest).to_string(),
+    }
+}
+
+/// Warns if the tag with the build's name pointed to another image before.
+pub fn tag_moved(pushed: &Pushed, build_name: &str) -> Option<Finding> {
+    let moved = pushed.moved_tags.iter().find(|moved| moved.tag == build_name)?;
+    Some(Finding::new("tag-moved", moved_text(moved)).object(moved.tag.clone()))
+}
+
+fn moved_text(moved: &MovedTag) -> String {
+    let now = match &moved.former_tag {
+        Some(tag) => format!("now has the tag {tag}"),
+        None => "has no tag of mosb now".to_owned(),
+    };
+    format!("named {}, which {now}", moved.former)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mosb_image::Digest;
+
+    #[test]
+    fn a_tag_is_named_only_if_the_former_image_got_it() {
+        let former = Digest::of(b"former");
+        for (former_tag, want) in [
+            (
+                Some("worker-0-1".to_owned()),
+                format!("named {former}, which now has the tag worker-0-1"),
+            ),
+            (None, format!("named {former}, which has no tag of mosb now")),
+        ] {
+            let moved = MovedTag { tag: "worker-0".to_owned(), former, former_tag };
+            assert_eq!(moved_text(&moved), want);
+        }
+    }
+}

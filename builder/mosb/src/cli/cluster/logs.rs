@@ -1,0 +1,86 @@
+//! `mosb logs`.
+
+use std::io::Write as _;
+
+use clap::Args;
+
+use super::Cluster;
+use super::rebuild::opted_in;
+use crate::cli::error::Error;
+use crate::cli::{ExitCode, Result};
+use mosb_controller::{self as controller, ClusterCache, LogLine};
+use mosb_plan::api::BuildName;
+
+/// Shows the log of a build's pod, container by container
+///
+/// The pod of a build that succeeded is deleted.
+///
+/// Examples:
+///
+///   mosb logs -f worker
+///   mosb logs worker-0123456789abcdef0123456789abcdef
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Logs {
+    /// A pool, or a build's name
+    #[arg(value_name = "POOL|BUILD")]
+    pub of: String,
+    /// Follow the log
+    #[arg(short, long)]
+    pub follow: bool,
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+impl Logs {
+    pub async fn run(&self) -> Result<ExitCode> {
+        let (client, namespaces) = self.cluster.connect().await?;
+        let namespace = &*namespaces.own;
+        let cache = ClusterCache::read(&client, &namespaces).await?;
+        let build = match cache.builds.get(&self.of) {
+            Some(build) => (*build).clone(),
+            None => {
+                let (view, _) = opted_in(&cache, &self.of)?;
+                view.build.ok_or_else(|| Error::NoBuild { of: self.of.clone() })?
+            }
+        };
+        let name: BuildName =
+            build.metadata.name.parse().map_err(|error| Error::Usage(format!("{error}")))?;
+        let print = |line| match line {
+            LogLine::Container(container) => tracing::info!("{container}:"),
+            LogLine::Text(text) => {
+                if !print_line(&text) {
+                    tracing::debug!("nobody reads");
+                }
+            }
+        };
+        let live = controller::logs(&client, namespace, &name, self.follow, print).await;
+        if matches!(live, Ok(Some(lines)) if lines > 0) {
+            return Ok(0);
+        }
+        let archived =
+            controller::archived_logs(&client, namespace, &name, build.metadata.uid()).await?;
+        let (why, (attempt, lines)) = match (live, archived) {
+            (Err(error), Some(archived)) => (error.to_string(), archived),
+            (Ok(None), Some(archived)) => (format!("{name} has no pod any more"), archived),
+            (Ok(Some(_)), Some(archived)) => {
+                ("its pod has written no log yet".to_owned(), archived)
+            }
+            (Err(error), None) => return Err(error.into()),
+            (Ok(Some(_)), None) => return Ok(0),
+            (Ok(None), None) => {
+                let build = name.to_string();
+                return Err(Error::NoPod { build }.into());
+            }
+        };
+        tracing::info!("{why}; the archived log of attempt {attempt} follows");
+        lines.into_iter().for_each(print);
+        Ok(0)
+    }
+}
+
+/// Prints a log line; returns whether stdout is still open.
+fn print_line(line: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}

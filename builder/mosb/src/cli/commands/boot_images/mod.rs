@@ -1,5 +1,0 @@
-//! `mosb boot-images`.
-
-mod golden;
-
-pub use golden::golden;

@@ -1,0 +1,228 @@
+//! `mosb diff`, and `mosb plan --previous`: what changes from one config or image to another.
+
+mod text;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+
+use super::arguments::{self, one_stdin, usage};
+use super::context::{CliContext, Session};
+use super::error::Error;
+use super::input::Input;
+use super::inspect::{BaseInfo, ImageInfo, info};
+use super::{ExitCode, Result, input, layers};
+use mosb_build::resolve::given_base_name;
+use mosb_image::Platform;
+use mosb_plan::api::{RenderedConfig, yaml};
+use mosb_plan::plan::BuildPlan;
+use mosb_plan::plan::diff::{self, ChangeCost};
+use mosb_registry::Source;
+pub use text::cost_lines;
+
+/// Shows what changes from one config or image to another
+///
+/// An operand is a config if it is `-`, ends in .yaml, .yml or .json, or begins with ./, ../ or /; else it is an image.
+/// For file contents, only size and digest are shown. For an image that was built with --base, give the same --base: the
+/// config is then compared as it would be built on that base.
+///
+/// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
+///
+/// Examples:
+///
+///   mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
+///   mosb diff oci:out:rendered-worker-… worker.yaml --base oci:fcos
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct DiffCommand {
+    /// The old config or image
+    #[arg(value_name = "CONFIG|IMAGE", value_parser = operand)]
+    pub from: Operand,
+    /// The new config or image
+    #[arg(value_name = "CONFIG|IMAGE", value_parser = operand)]
+    pub to: Operand,
+    /// The base of a CONFIG [default: its spec.osImageURL]
+    #[arg(long, value_name = "IMAGE", value_parser = arguments::source)]
+    pub base: Option<Source>,
+    /// The platform to select from an index, such as linux/amd64
+    #[arg(long, value_name = "OS/ARCH", value_parser = arguments::platform)]
+    pub platform: Option<Platform>,
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operand {
+    Config(Input),
+    Image(Source),
+}
+
+impl Operand {
+    /// The file of a config.
+    pub fn config(&self) -> Option<&Input> {
+        match self {
+            Self::Config(input) => Some(input),
+            Self::Image(_) => None,
+        }
+    }
+}
+
+/// Decides by the form of the text.
+///
+/// # Errors
+/// An invalid reference.
+pub fn operand(text: &str) -> Result<Operand> {
+    let path = ["./", "../", "/"].iter().any(|start| text.starts_with(start));
+    let name = [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end));
+    Ok(if text == "-" || path || name {
+        Operand::Config(Input::new(text.as_ref()))
+    } else {
+        Operand::Image(arguments::source(text)?)
+    })
+}
+
+impl DiffCommand {
+    /// Rejects sides that can't be read or compared.
+    ///
+    /// # Errors
+    /// Stdin is given twice, or a base for images only.
+    pub fn check(&self) -> Result<()> {
+        let configs = [&self.from, &self.to].into_iter().filter_map(Operand::config);
+        one_stdin(configs, "diff - -: stdin can be read once; give a file for one of them")?;
+        match (&self.base, &self.from, &self.to) {
+            (Some(base), Operand::Image(_), Operand::Image(_)) => usage(format!(
+                "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub async fn run(&self, session: &Session) -> Result<ExitCode> {
+        // Comparing two files needs no settings of registries.
+        let is_image = |side: &Operand| side.config().is_none();
+        let needs_images = self.base.is_some() || is_image(&self.from) || is_image(&self.to);
+        let context = needs_images.then(|| session.clients()).transpose()?;
+        let context = context.as_ref();
+        let platform = self.platform.as_ref();
+        let from = read(context, &self.from, platform).await?;
+        let to = read(context, &self.to, platform).await?;
+        let base = match context.zip(self.base.as_ref()) {
+            Some((context, source)) => {
+                let base = context.resolve("base", source, platform).await?;
+                Some(BaseInfo {
+                    name: given_base_name(&base).as_str().to_owned(),
+                    digest: Some(base.manifest.to_string()),
+                })
+            }
+            None => None,
+        };
+        let base = base.as_ref();
+        let changes = diff::Diff::between(&from.side(base)?, &to.side(base)?)?;
+        let same = changes.is_same();
+        session.print(&Diff { from: from.shown(), to: to.shown(), same, changes })?;
+        Ok(if same { 0 } else { 1 })
+    }
+}
+
+/// What a plan costs machines that have another config or image. The base is the plan's if `is_given`,
+/// or else a config's own.
+///
+/// # Errors
+/// What the machines have can't be read.
+pub async fn change(
+    context: &CliContext,
+    previous: &Operand,
+    plan: &BuildPlan,
+    is_given: bool,
+) -> Result<(Side, ChangeCost)> {
+    let base = &plan.request.base;
+    let (name, digest) = (base.name.as_str(), base.manifest_digest);
+    let from = read(Some(context), previous, Some(&base.config.platform)).await?;
+    let given = BaseInfo { name: name.to_owned(), digest: Some(digest.to_string()) };
+    let before = from.side(is_given.then_some(&given))?;
+    let after = diff::Side::on_base(&plan.request.config, Some(name), Some(digest))?;
+    let cost = diff::Diff::between(&before, &after)?.cost;
+    Ok((from.shown(), cost))
+}
+
+struct Read {
+    operand: String,
+    config: RenderedConfig,
+    /// The image that contains the config.
+    image: Option<ImageInfo>,
+}
+
+impl Read {
+    fn shown(&self) -> Side {
+        let rendered_config = self.config.name().to_string();
+        Side { operand: self.operand.clone(), rendered_config }
+    }
+
+    /// Plans the config on the base of its image, on the given base, or on the config's own.
+    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, mosb_plan::plan::Error> {
+        let base = match (&self.image, given) {
+            (Some(image), _) => image.base.as_ref(),
+            (None, Some(given)) => Some(given),
+            (None, None) => return diff::Side::of_config(&self.config),
+        };
+        let digest = base.and_then(|base| base.digest.as_ref()?.parse().ok());
+        diff::Side::on_base(&self.config, base.map(|base| base.name.as_str()), digest)
+    }
+}
+
+async fn read(
+    context: Option<&CliContext>,
+    operand: &Operand,
+    platform: Option<&Platform>,
+) -> Result<Read> {
+    match (operand, context) {
+        (Operand::Config(input), _) => {
+            let (input, operand) = (input.clone(), input.to_string());
+            let config = spawn_blocking(move || input::config(&input))
+                .await
+                .map_err(Error::stopped("reading"))??;
+            Ok(Read { operand, config, image: None })
+        }
+        (Operand::Image(source), Some(context)) => {
+            let resolved = context.resolve("image", source, platform).await?;
+            let info = info(&resolved)?;
+            let operand = info.image.clone();
+            if !info.built_by_mosb {
+                return Err(Error::NotBuilt { image: operand }.into());
+            }
+            context.progress.step("reading the config of the image");
+            let bytes = layers::current_config(&resolved).await?;
+            let value = yaml::parse_one(&bytes)
+                .map_err(|source| Error::Yaml { file: operand.clone(), source })?;
+            let config = RenderedConfig::from_value(value)
+                .map_err(|source| Error::Config { file: operand.clone(), source })?;
+            Ok(Read { operand, config, image: Some(info) })
+        }
+        (Operand::Image(_), None) => unreachable!("a context is made where an image is compared"),
+    }
+}
+
+/// What changes from one config or image to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Diff {
+    /// Before.
+    pub from: Side,
+    /// After.
+    pub to: Side,
+    /// Whether nothing changes.
+    pub same: bool,
+    /// All changes.
+    #[serde(flatten)]
+    pub changes: diff::Diff,
+}
+
+/// One side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Side {
+    /// The operand: a file, `stdin`, or an image with its digest.
+    pub operand: String,
+    /// Name of its rendered MachineConfig.
+    pub rendered_config: String,
+}

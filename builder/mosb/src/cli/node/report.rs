@@ -1,0 +1,154 @@
+//! What a machine reports about itself.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::output::Object;
+use crate::cli::page::Page;
+use mosb_plan::api::rollout::{
+    self, AttemptedTarget, Deployment, EtcReport, NodeReport, NodeTarget, NodeTool, ReportError,
+};
+
+/// What a machine runs, has staged and may go back to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineReport {
+    /// The boot that this was observed in.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
+    /// `bootc` or `rpm-ostree`; absent if the machine has neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub tool: Option<NodeTool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub booted: Option<Deployment>,
+    /// What the next reboot applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub staged: Option<Deployment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Deployment>,
+    /// Whether the next reboot boots `rollback`; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub rollback_queued: bool,
+    /// The last target that was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied: Option<NodeTarget>,
+    /// Whether it may have some files only of an image that it did not boot; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub live_incomplete: bool,
+    /// Whether `/boot` has not enough space for the kernel of what is staged, beside those that are there;
+    /// absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub boot_full: bool,
+    /// The last target that the machine rebooted for and does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempted: Option<AttemptedTarget>,
+    /// Its `/etc`; absent if it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etc: Option<NodeEtc>,
+    /// Why the command failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ReportError>,
+}
+
+impl From<NodeReport> for MachineReport {
+    fn from(report: NodeReport) -> Self {
+        Self {
+            boot_id: report.boot_id,
+            tool: report.tool,
+            booted: report.booted,
+            staged: report.staged,
+            rollback: report.rollback,
+            rollback_queued: report.rollback_queued,
+            applied: report.applied,
+            live_incomplete: report.live_incomplete,
+            boot_full: report.boot_full,
+            attempted: report.attempted,
+            etc: report.etc.as_ref().map(NodeEtc::from),
+            error: report.error,
+        }
+    }
+}
+
+/// The `/etc` of a machine beside that of its image, and beside what its first config wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeEtc {
+    /// Paths of the booted image that the machine hides.
+    pub hidden: PathList,
+    /// Paths that are still as the config left them, and are not the image's; absent if the machine
+    /// has no record of its config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adoptable: Option<PathList>,
+    /// Paths of the config that were changed since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept: Option<PathList>,
+    /// Whether the next image brings those that can be adopted.
+    pub adopted: bool,
+}
+
+/// How many paths there are, and the first of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PathList {
+    pub count: usize,
+    /// At most 16; `mosb node drift` and `mosb node adopt` on the machine list all.
+    pub paths: Vec<String>,
+}
+
+impl From<&EtcReport> for NodeEtc {
+    fn from(report: &EtcReport) -> Self {
+        let list =
+            |list: &rollout::PathList| PathList { count: list.count, paths: list.paths.clone() };
+        Self {
+            hidden: list(&report.hidden),
+            adoptable: report.adoptable.as_ref().map(list),
+            kept: report.kept.as_ref().map(list),
+            adopted: report.adopted,
+        }
+    }
+}
+
+impl Object for MachineReport {
+    const KIND: &'static str = "NodeReport";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        if self.boot_id.is_empty() {
+            // Nothing could be observed; stderr has the reason.
+            return page.into_text();
+        }
+        let tool = self.tool.map(|tool| tool.to_string());
+        let tool = tool.as_deref().unwrap_or("neither bootc nor rpm-ostree");
+        page.line(&format!("boot {}, {tool}", self.boot_id));
+        let [booted, staged, rollback] =
+            [&self.booted, &self.staged, &self.rollback].map(|one| one.as_ref().map(described));
+        let attempted = self.attempted.as_ref();
+        let attempted =
+            attempted.map(|last| format!("{}, attempt {}", last.target.image, last.attempt));
+        let applied = self.applied.as_ref().map(|target| target.image.to_string());
+        page.pairs(&[
+            ("booted", booted.as_deref()),
+            ("staged", staged.as_deref()),
+            ("rollback", rollback.as_deref()),
+            ("next boot", self.rollback_queued.then_some("the rollback")),
+            ("applied", applied.as_deref()),
+            ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
+            ("/boot", self.boot_full.then_some("no space for the staged kernel beside the others")),
+            ("attempted", attempted.as_deref()),
+        ]);
+        page.into_text()
+    }
+}
+
+/// The image with its digest once.
+fn described(deployment: &Deployment) -> String {
+    let name = match &*deployment.image {
+        "" => "no image",
+        name => name,
+    };
+    match &deployment.digest {
+        Some(digest) if !name.contains(&digest.to_string()) => format!("{name} ({digest})"),
+        _ => name.to_owned(),
+    }
+}

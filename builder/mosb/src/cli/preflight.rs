@@ -1,0 +1,256 @@
+//! `mosb preflight`, and the same checks for `mosb bootstrap`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::task::spawn_blocking;
+
+use super::arguments::{self, one_stdin, usage};
+use super::context::{Session, options};
+use super::error::Error;
+use super::input::Input;
+use super::installation;
+use super::output::Object;
+use super::page::{Align, Page};
+use super::settings::Settings;
+use super::{ExitCode, Result};
+use crate::bootstrap::preflight::{
+    self, CheckedImage, Cluster, ImageToCheck, Outcome, Push, Remedies, Report,
+};
+use crate::bootstrap::{self, ValidatedInstall};
+use mosb_build::NamedSecret;
+use mosb_build::registry_client::RegistryClient;
+use mosb_image::{ImageRef, Platform, RepoRef};
+use mosb_registry::{self as registry, Client, Destination, Options, Target};
+
+/// Checks images and registries before an installation relies on them
+///
+/// For each image: does the registry respond; may the image be pulled (manifest, config and a layer are read); is it
+/// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is started
+/// and cancelled)? The log on stderr has a line with a timestamp for each check.
+///
+/// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
+///
+/// Examples:
+///
+///   mosb preflight registry.example.com/os/worker@sha256:… --authfile pull-secret.json
+///   mosb preflight --manifests install/manifests --pull-secret pull-secret.json
+///   mosb preflight quay.io/acme/os:v1 --push quay.io/acme/os --platform linux/amd64 -o json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct Preflight {
+    /// host/repo[:tag][@digest]
+    #[arg(value_name = "IMAGE", required_unless_present = "manifests", value_parser = image)]
+    pub images: Vec<ImageRef>,
+    /// Check the images of an installation: the cluster's first manifests, as for `mosb bootstrap`
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["images", "push", "base"], value_parser = arguments::input())]
+    pub manifests: Vec<Input>,
+    /// The kind of cluster, as for `mosb bootstrap`
+    #[arg(long = "for", value_name = "CLUSTER", value_enum, conflicts_with = "images")]
+    pub cluster: Option<bootstrap::Cluster>,
+    /// Credentials that machines pull their image with, instead of a Secret among the manifests
+    #[arg(long, value_name = "FILE", conflicts_with = "images")]
+    pub pull_secret: Option<PathBuf>,
+    /// The repository for later images
+    #[arg(long, value_name = "REPO", value_parser = repository)]
+    pub push: Option<RepoRef>,
+    /// The platform of the machines, such as linux/amd64 [default: that of the cluster's own OS image]
+    #[arg(long, value_name = "OS/ARCH", value_parser = arguments::platform)]
+    pub platform: Option<Platform>,
+    /// The cluster's own OS image, whose release and architecture the images must have
+    #[arg(long, value_name = "IMAGE", value_parser = arguments::value::<ImageRef>("--base"))]
+    pub base: Option<ImageRef>,
+}
+
+fn image(text: &str) -> Result<ImageRef> {
+    Ok(text.parse().map_err(registry::Error::from)?)
+}
+
+fn repository(text: &str) -> Result<RepoRef> {
+    match text.parse::<Target>()?.destination() {
+        Destination::Registry(repo) => Ok(repo.clone()),
+        Destination::Layout(_) => usage(format!("--push {text}: want host/repository")),
+    }
+}
+
+impl Preflight {
+    /// Rejects what can't be meant.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self, settings: &Settings) -> Result<()> {
+        if !self.manifests.is_empty() {
+            installation::only_machines_options(settings, false)?;
+        }
+        one_stdin(&self.manifests, "--manifests: stdin can be read once; give - once")
+    }
+
+    pub async fn run(&self, session: &Session) -> Result<ExitCode> {
+        let report = self.report(&session.settings).await?;
+        session.print(&report)?;
+        Ok(match report.outcome {
+            Outcome::Passed | Outcome::Skipped => 0,
+            Outcome::Failed => 1,
+            Outcome::Unknown => 3,
+        })
+    }
+
+    /// Checks images given as arguments or by the manifests of an installation.
+    ///
+    /// # Errors
+    /// Invalid manifests, logins, certificates or registries.conf. A failed check is not an error.
+    async fn report(&self, settings: &Settings) -> Result<Report> {
+        if self.manifests.is_empty() {
+            return Ok(preflight::check(by_hand(self, settings)?, Remedies::ByHand).await);
+        }
+        let (manifests, cluster) = (self.manifests.clone(), self.cluster);
+        // Machines use the logins of the command line here.
+        let pull_secret = self.pull_secret.clone().or_else(|| settings.authfile.clone());
+        // Reading stdin may never end, so it must not delay a signal.
+        let read = spawn_blocking(move || {
+            installation::read(&manifests, pull_secret.as_deref(), cluster, true)
+        });
+        let installation = read.await.map_err(Error::stopped("reading"))??;
+        for notice in &installation.checked.notices {
+            let object = notice.object.as_deref().unwrap_or_default();
+            tracing::info!("{object}: {}", notice.message);
+        }
+        of_installation(&installation.checked, self.platform.as_ref(), settings).await
+    }
+}
+
+fn by_hand(typed: &Preflight, settings: &Settings) -> Result<Vec<ImageToCheck>> {
+    let client = |authfile| {
+        let hasty = preflight::options();
+        Client::new(&Options {
+            timeouts: hasty.timeouts,
+            retry: hasty.retry,
+            ..options(settings, authfile)
+        })
+    };
+    let pull = client(settings.authfile.clone())?;
+    let push = match &typed.push {
+        Some(repo) => {
+            Some(Push { repo: repo.clone(), client: client(settings.push_logins().cloned())? })
+        }
+        None => None,
+    };
+    let mut images: Vec<&ImageRef> = Vec::new();
+    for image in &typed.images {
+        if !images.contains(&image) {
+            images.push(image);
+        }
+    }
+    let wanted = images.into_iter().map(|image| ImageToCheck {
+        object: None,
+        image: image.clone(),
+        pull: pull.clone(),
+        push: push.clone(),
+        platform: typed.platform.clone(),
+        cluster: Cluster { base: typed.base.clone(), release: None },
+    });
+    Ok(wanted.collect())
+}
+
+/// Checks the images of an installation, with the logins, CAs, mirrors and the proxy that its
+/// manifests have.
+///
+/// # Errors
+/// Invalid logins, certificates or mirrors. A failed check is not an error.
+pub async fn of_installation(
+    checked: &ValidatedInstall,
+    platform: Option<&Platform>,
+    settings: &Settings,
+) -> Result<Report> {
+    let cluster = Cluster { base: base(checked), release: checked.release.clone() };
+    let (mut wanted, mut clients) = (Vec::new(), Vec::new());
+    for seed in &checked.seeds {
+        let mut open = |origin: &str, secret: &NamedSecret| -> Result<Client> {
+            let opened = registry_client(origin, secret, checked, settings)?;
+            let client = opened.client().clone();
+            clients.push(opened);
+            Ok(client)
+        };
+        let push = match &seed.push_secret {
+            Some(secret) => Some(Push {
+                repo: seed.push.clone(),
+                client: open(&format!("secret {}", secret.name), secret)?,
+            }),
+            None => None,
+        };
+        wanted.push(ImageToCheck {
+            object: Some(format!("MachineOSConfig {}", seed.config)),
+            image: seed.image.clone().into(),
+            pull: open(&seed.pull.name, &seed.pull)?,
+            push,
+            platform: platform.cloned(),
+            cluster: cluster.clone(),
+        });
+    }
+    let report = preflight::check(wanted, Remedies::Manifests).await;
+    drop(clients);
+    Ok(report)
+}
+
+/// The cluster's own OS image; an invalid reference is reported by rendering.
+fn base(checked: &ValidatedInstall) -> Option<ImageRef> {
+    let text = checked.settings.base_os_container_image.as_deref();
+    text.and_then(|text| text.parse().ok())
+}
+
+/// A client with the settings of an installation's manifests, and with short timeouts.
+pub fn registry_client(
+    origin: &str,
+    secret: &NamedSecret,
+    checked: &ValidatedInstall,
+    settings: &Settings,
+) -> Result<RegistryClient> {
+    let of_this_machine = options(settings, None);
+    let base = Options { proxy: of_this_machine.proxy, ..preflight::options() };
+    let (logins, proxy) = (&secret.credentials, checked.settings.proxy.as_ref());
+    Ok(RegistryClient::new(origin, logins, &checked.settings, proxy, base)?)
+}
+
+impl Object for Report {
+    const KIND: &'static str = "Preflight";
+
+    fn text(&self) -> String {
+        let mut page = Page::default();
+        for image in &self.images {
+            of_image(&mut page, image);
+        }
+        let verdict = match self.outcome.as_str() {
+            "passed" => "all checks passed",
+            "failed" => "a check failed",
+            _ => "a check could not be made; try again",
+        };
+        page.section(&format!("{verdict} ({} ms)", self.took.as_millis()));
+        page.into_text()
+    }
+}
+
+fn of_image(page: &mut Page, image: &CheckedImage) {
+    match &image.object {
+        Some(object) => page.section(&format!("{object}: {}", image.image)),
+        None => page.section(&image.image),
+    }
+    let rows: Vec<_> = image
+        .checks
+        .iter()
+        .map(|check| {
+            let millis = format!("{} ms", check.took.as_millis());
+            vec![
+                check.outcome.as_str().to_owned(),
+                check.kind.as_str().to_owned(),
+                millis,
+                check.message.clone(),
+            ]
+        })
+        .collect();
+    page.table(&[Align::Left, Align::Left, Align::Right], &rows);
+    for check in &image.checks {
+        if let Some(remedy) = &check.remedy {
+            page.line(&format!("  {}: {remedy}", check.kind.as_str()));
+        }
+    }
+}

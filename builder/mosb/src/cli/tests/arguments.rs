@@ -1,0 +1,189 @@
+//! Command lines, and what is wrong with them.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::build::Build;
+use crate::cli::build::inputs::{Buildah, ConfigFile, Isolation, StorageDriver};
+use crate::cli::command::{Cli, Command};
+use crate::cli::diff::{Operand, operand};
+use crate::cli::failure::Failure;
+use crate::cli::input::Input;
+use crate::cli::settings::{Environment, Format};
+use mosb_plan::api::BuildOn;
+use mosb_plan::plan::MethodChoice;
+
+fn parsed(line: &str) -> Result<Cli, String> {
+    let cli = Cli::try_parse_from(["mosb"].into_iter().chain(line.split_whitespace()));
+    let mut cli = cli.map_err(|error| match error.source().and_then(|it| it.downcast_ref()) {
+        Some(failure) => Failure::message(failure),
+        None => error.kind().to_string(),
+    })?;
+    cli.settings.environment = Environment::of(|name: &str| (name == "HOME").then(|| "/h".into()));
+    cli.command.check(&cli.settings).map_err(|failure| failure.message())?;
+    Ok(cli)
+}
+
+fn build(line: &str) -> Build {
+    match parsed(line).unwrap().command {
+        Command::Build(build) => build,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn clap_finds_no_fault_with_the_arguments() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_build_is_understood() {
+    let build = build(
+        "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
+         --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --build-on every-config --extensions-image quay.io/e:1",
+    );
+    let request = &build.inputs.request(Some(&build.output)).unwrap();
+    assert_eq!(request.config, ConfigFile::Input(Input::Stdin));
+    assert_eq!(request.base.image.as_ref().unwrap().to_string(), "oci:b:t");
+    assert_eq!(request.base.platform.as_ref().unwrap().to_string(), "linux/arm64");
+    assert_eq!(request.method, MethodChoice::Direct);
+    let args: Vec<_> = request.build_args.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    assert_eq!(args, ["A:b=c", "_B:"]);
+    assert_eq!(build.output.to_string(), "quay.io/a/b");
+    assert!(build.output.notice().is_some());
+    assert!(request.on_top);
+    assert_eq!(request.build_on, Some(BuildOn::EveryConfig));
+    let buildah = Buildah {
+        volumes: ["/e:/e:ro", "/k:/k"].map(|text| text.parse().unwrap()).to_vec(),
+        context: None,
+        isolation: Some(Isolation::Chroot),
+        storage_driver: Some(StorageDriver::Vfs),
+    };
+    assert_eq!(build.inputs.buildah(), buildah);
+    let given: Vec<_> = buildah.given().collect();
+    assert_eq!(given, ["--volume", "--isolation", "--storage-driver"]);
+    assert_eq!(Buildah::default().given().count(), 0);
+}
+
+#[test]
+fn wrong_use_is_refused_with_what_would_be_right() {
+    for (line, want) in [
+        ("", ""),
+        ("build", "required"),
+        ("build a", "required"),
+        ("build a --output dir:x", "\"dir:x\""),
+        ("build a --output foo", "for a folder write oci:DIR"),
+        ("build a --output=", "for a folder write oci:DIR"),
+        ("build a --output oci:o --base dir:x", "oci:DIR"),
+        ("build a --output oci:o --base fedora", "registry host is missing"),
+        ("build a --output oci:o --platform amd64", "--platform \"amd64\""),
+        ("build a --output oci:o --method fast", "invalid value"),
+        ("build a --output oci:o --build-arg A=b", "required"),
+        ("build a --output oci:o --containerfile f --build-arg A", "want K=V"),
+        ("build a --output oci:o --containerfile f --build-arg 1A=b", "\"1A\""),
+        ("build a --output oci:o --containerfile f --build-arg A=b --build-arg A=c", "given twice"),
+        ("build a --output oci:o --volume /a", "--volume \"/a\" is not a volume"),
+        ("build a --output oci:o --volume /a:b", "absolute"),
+        ("build a --output oci:o --volume /a:/b/../c", "absolute"),
+        ("build a --output oci:o -o containerfile", "mosb plan"),
+        (
+            "plan a --prepared oci:x@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef -o containerfile",
+            "leave out --prepared",
+        ),
+        (
+            "build a --output oci:o --dry-run --prepared oci:x@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef -o configmap",
+            "leave out --prepared",
+        ),
+        ("diff - -", "stdin can be read once"),
+        ("render a", "required"),
+        ("render --pool p", "required"),
+        ("render --pool A a", "--pool \"A\""),
+        ("render --pool p - --previous -", "stdin can be read once"),
+        ("render --pool p a --timeout 30", "--timeout \"30\""),
+        ("render --pool p a --offline --resolve-tags", "cannot be used"),
+        ("render --pool p a --explain -o name", "--explain has no"),
+        ("render --pool p a -o containerfile", "mosb plan"),
+        ("version -o name", "mosb render"),
+        ("diff a.yaml", "required"),
+        ("diff oci:a oci:b --base oci:c", "leave it out"),
+        ("diff a.yaml oci:b --base c", "registry host is missing"),
+        ("inspect quay.io/x -q -v", "cannot be used"),
+        ("node", ""),
+        ("node stage", "required"),
+        ("node stage --target x", "--target: expected value"),
+        ("node stage --target {\"image\":\"quay.io/os:1\"}", "want a JSON object"),
+        ("node apply --attempt 1", "required"),
+        ("node apply --attempt 0 --target {}", "invalid value"),
+        ("node apply --target {} --attempt 1", "missing field"),
+        ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
+        ("rollout undo a --to A", "--to \"A\": not the name of a MachineOSBuild; want a build"),
+        ("rollout undo a --to a@sha256:0", "the digest is not"),
+        ("rollout status a --timeout 5m", "required"),
+        ("rollout status a -w --timeout 5d", "--timeout \"5d\""),
+        ("rollout pause a --yes", "unexpected"),
+        ("controller --lookup-timeout 0s", "want 1s to 1h"),
+        ("controller --lookup-timeout 61m", "want 1s to 1h"),
+    ] {
+        let error = parsed(line).map(|_| ()).unwrap_err();
+        assert!(error.contains(want), "{line}: {error}");
+    }
+}
+
+#[test]
+fn an_operand_with_the_form_of_a_config_is_a_config() {
+    let config = |path: &str| Operand::Config(Input::File(path.into()));
+    for (text, want) in [
+        ("-", Operand::Config(Input::Stdin)),
+        ("a.yaml", config("a.yaml")),
+        ("a.yml", config("a.yml")),
+        ("quay.io/a.json", config("quay.io/a.json")),
+        ("./a", config("./a")),
+        ("../a", config("../a")),
+        ("/a", config("/a")),
+        ("quay.io/a", Operand::Image("quay.io/a".parse().unwrap())),
+        ("oci:a", Operand::Image("oci:a".parse().unwrap())),
+        ("oci:a.yaml", config("oci:a.yaml")),
+    ] {
+        assert_eq!(operand(text).unwrap(), want, "{text}");
+    }
+    assert!(operand("a").is_err());
+}
+
+#[test]
+fn settings_of_all_commands() {
+    let settings = |line: &str| parsed(line).unwrap().settings;
+    let plain = settings("version");
+    assert!(plain.tls_verify && !plain.quiet && plain.format == Format::Text);
+    assert_eq!(plain.cache_dir().unwrap(), Path::new("/h/.cache/mosb"));
+    assert!(settings("version --tls-verify").tls_verify);
+    assert!(!settings("version --tls-verify=false").tls_verify);
+    let auth = settings("version --authfile a -o yaml --cache-dir c --registries-conf r");
+    assert_eq!(auth.push_logins(), Some(&"a".into()));
+    assert_eq!(auth.cache_dir().unwrap(), Path::new("c"));
+    assert_eq!(auth.registries_confs(), [("r".into(), true)]);
+    assert_eq!(settings("--push-authfile b version --authfile a").push_logins(), Some(&"b".into()));
+}
+
+fn helps(command: &mut clap::Command, path: &str, text: &mut String) {
+    let path = format!("{path}{}", command.get_name());
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    writeln!(text, "# {path}\n\n```text\n{}\n```\n", help.join("\n").trim_end()).unwrap();
+    for below in command.get_subcommands_mut() {
+        helps(below, &format!("{path} "), text);
+    }
+}
+
+/// `make generate` writes it anew.
+#[test]
+fn generated_help_is_up_to_date() {
+    let mut text = String::new();
+    let mut command = Cli::command();
+    command.build();
+    helps(&mut command, "", &mut text);
+    let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/cli/help.md");
+    expect_test::expect_file![file].assert_eq(&(text.trim_end().to_owned() + "\n"));
+}

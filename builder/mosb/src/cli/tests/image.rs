@@ -1,0 +1,235 @@
+//! Images, what changes between them, and the cache.
+
+use super::{RENDERED, digest, hex, looks_like};
+use crate::cli::cache::*;
+use crate::cli::diff::{Diff, Side};
+use crate::cli::files::*;
+use crate::cli::inspect::ImageInfo;
+use mosb_plan::plan::diff;
+use mosb_plan::plan::live::{LiveAction, LiveChange};
+use mosb_types::Finding;
+
+pub(super) fn live() -> diff::ChangeCost {
+    let live = LiveChange {
+        actions: [LiveAction::Write, LiveAction::ReloadCrio].into(),
+        paths: ["/etc/containers/policy.json".to_owned()].into(),
+    };
+    let disruption = diff::Disruption::Reboot;
+    diff::ChangeCost { disruption, live: Some(live), unreconcilable: Vec::new() }
+}
+
+fn entry(kind: PathType, path: &str) -> PathEntry {
+    PathEntry {
+        path: path.to_owned(),
+        kind,
+        mode: Some("0644".to_owned()),
+        uid: Some(0),
+        gid: Some(0),
+        size: None,
+        target: None,
+        unchanged: false,
+    }
+}
+
+pub(super) fn paths() -> Vec<PathEntry> {
+    let directory =
+        |path| PathEntry { mode: Some("0755".to_owned()), ..entry(PathType::Directory, path) };
+    let file = |path, size| PathEntry { size: Some(size), ..entry(PathType::File, path) };
+    let bare = |kind, path, target: Option<&str>| PathEntry {
+        mode: None,
+        uid: None,
+        gid: None,
+        target: target.map(str::to_owned),
+        ..entry(kind, path)
+    };
+    vec![
+        PathEntry { unchanged: true, ..directory("/etc") },
+        directory("/etc/mosb"),
+        file("/etc/mosb/large", 1_500_000),
+        bare(PathType::Hardlink, "/etc/mosb/other", Some("/etc/mosb/large")),
+        PathEntry {
+            mode: Some("0600".to_owned()),
+            uid: Some(1000),
+            gid: Some(998),
+            ..file("/etc/mosb/small", 12)
+        },
+        PathEntry {
+            mode: Some("0777".to_owned()),
+            target: Some("/dev/null".to_owned()),
+            ..entry(PathType::Symlink, "/etc/systemd/system/cups.service")
+        },
+        bare(
+            PathType::Whiteout,
+            "/etc/systemd/system/multi-user.target.wants/chronyd.service",
+            None,
+        ),
+    ]
+}
+
+#[test]
+fn the_cache() {
+    let tree =
+        |of: &str, size, unused_seconds| CachedTree { base: digest(of), size, unused_seconds };
+    let list = CacheList {
+        directory: "/home/core/.cache/mosb".to_owned(),
+        size: 12_300_000,
+        trees: vec![tree("new", 6_000_000, 5), tree("old", 6_300_000, 90_000)],
+        buildah: Some(BuildahStore {
+            directory: "/home/core/.cache/mosb/buildah".to_owned(),
+            size: 3_400_000_000,
+        }),
+    };
+    looks_like("cache-list", &list);
+    let pruned = CachePrune {
+        directory: "/home/core/.cache/mosb".to_owned(),
+        removed: 1,
+        size: 6_300_000,
+        buildah: Some(PrunedStore {
+            directory: "/home/core/.cache/mosb/buildah".to_owned(),
+            size: 3_400_000_000,
+            removed: false,
+        }),
+    };
+    looks_like("cache-prune", &pruned);
+}
+
+#[test]
+fn changes() {
+    let content = |of: &str, size| diff::ContentState { size, digest: digest(of) };
+    let file = |mode: &str, of| diff::PathState {
+        kind: "file",
+        mode: Some(mode.to_owned()),
+        content: Some(content(of, 2048)),
+        ..Default::default()
+    };
+    let setting = |field: &str, change, from: Option<&str>, to: Option<&str>| diff::SettingChange {
+        field: field.to_owned(),
+        change,
+        from: from.map(str::to_owned),
+        to: to.map(str::to_owned),
+    };
+    let path = |path: &str, change, what: &[&'static str], from, to| diff::PathChange {
+        path: path.to_owned(),
+        changed: diff::Changed { change, what: what.to_vec(), from, to },
+    };
+    let link = diff::PathState {
+        kind: "symlink",
+        target: Some("../usr/share/zoneinfo/UTC".to_owned()),
+        ..Default::default()
+    };
+    let unit = diff::UnitState {
+        enabled: Some(true),
+        content: Some(content("unit", 300)),
+        dropins: [("10-a.conf".to_owned(), content("a", 20))].into(),
+        ..Default::default()
+    };
+    let changed = diff::UnitState {
+        enabled: None,
+        masked: Some(true),
+        content: None,
+        dropins: [("20-b.conf".to_owned(), content("b", 21))].into(),
+    };
+    let side =
+        |operand: &str| Side { operand: operand.to_owned(), rendered_config: RENDERED.to_owned() };
+    let differs = Diff {
+        from: side("old.yaml"),
+        to: side("new.yaml"),
+        same: false,
+        changes: diff::Diff {
+            settings: vec![
+                setting(
+                    "base",
+                    diff::Change::Changed,
+                    Some("quay.io/os/base:1"),
+                    Some("quay.io/os/base:2"),
+                ),
+                setting("spec.config.passwd", diff::Change::Changed, None, None),
+                setting("spec.kernelArguments", diff::Change::Removed, Some("a=1 b"), None),
+            ],
+            paths: vec![
+                path(
+                    "/etc/chrony.conf",
+                    diff::Change::Changed,
+                    &["content", "mode"],
+                    Some(file("0644", "one")),
+                    Some(file("0600", "two")),
+                ),
+                path("/etc/localtime", diff::Change::Added, &[], None, Some(link)),
+                path("/etc/old", diff::Change::Removed, &[], Some(file("0644", "one")), None),
+            ],
+            units: vec![
+                diff::UnitChange {
+                    name: "kubelet.service".to_owned(),
+                    changed: diff::Changed {
+                        change: diff::Change::Changed,
+                        what: vec!["enabled", "masked", "content", "dropins"],
+                        from: Some(unit.clone()),
+                        to: Some(changed),
+                    },
+                },
+                diff::UnitChange {
+                    name: "new.service".to_owned(),
+                    changed: diff::Changed {
+                        change: diff::Change::Added,
+                        what: Vec::new(),
+                        from: None,
+                        to: Some(unit),
+                    },
+                },
+            ],
+            notes: vec![Finding::new("var-file", "/opt/x is removed").path("/opt/x")],
+            cost: diff::ChangeCost {
+                disruption: diff::Disruption::Reinstall,
+                live: None,
+                unreconcilable: vec![
+                    Finding::new("needs-reinstall", "it is changed")
+                        .object("spec.config.storage.disks[/dev/sda]"),
+                ],
+            },
+        },
+    };
+    looks_like("diff", &differs);
+    let changes = diff::Diff { cost: live(), ..diff::Diff::default() };
+    looks_like("diff-live", &Diff { changes, ..differs.clone() });
+    let same = Diff { same: true, changes: diff::Diff::default(), ..differs };
+    looks_like("diff-same", &same);
+}
+
+#[test]
+fn an_image() {
+    let manifest = serde_json::json!({ "layers": [
+        { "digest": digest("one"), "size": 700_000_000, "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip" },
+        { "digest": digest("layer"), "size": 20_480, "mediaType": "application/vnd.oci.image.layer.v1.tar+gzip" },
+    ] });
+    let config = |labels: serde_json::Value| {
+        serde_json::json!({
+            "os": "linux", "architecture": "arm64", "variant": "v8", "created": "1970-01-01T00:00:00Z", "config": { "Labels": labels },
+            "history": [{ "created_by": "ostree" }, { "created_by": "ENV", "empty_layer": true }, { "created_by": "mosb build" }],
+            "rootfs": { "type": "layers", "diff_ids": [digest("one, unpacked"), digest("layer, unpacked")] },
+        })
+    };
+    let info = |labels| {
+        ImageInfo::new(
+            format!("oci:out@{}", digest("image")),
+            digest("image"),
+            None,
+            &manifest,
+            &config(labels),
+        )
+    };
+    let built = serde_json::json!({
+        "machineconfig": RENDERED, "machineconfigpool": "worker", "mosb.dev/inputs": hex("inputs"), "mosb.dev/format": "1",
+        "baseOSContainerImage": "quay.io/fedora/fedora-coreos:stable", "org.opencontainers.image.base.digest": digest("base"),
+    });
+    looks_like("inspect", &info(built));
+    looks_like("inspect-other", &info(serde_json::Value::Null));
+}
+
+#[test]
+fn files_of_an_image() {
+    let list = FileList {
+        image: format!("oci:out@{}", digest("image")),
+        layers: vec![FileLayer { digest: digest("layer"), config: true, paths: paths() }],
+    };
+    looks_like("files", &list);
+}

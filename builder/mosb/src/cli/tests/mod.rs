@@ -1,0 +1,150 @@
+//! Compares the objects that commands print with `testdata/cli/` and `docs/schemas/`.
+#![cfg(feature = "cluster")]
+
+mod arguments;
+mod build;
+mod cluster;
+mod image;
+mod node;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::bootstrap::preflight::Report;
+use crate::cli::bootstrap::BootstrapResult;
+use crate::cli::build::result::{BuildResult, PrepareResult};
+use crate::cli::cache::{CacheList, CachePrune};
+use crate::cli::cluster::boot_images::{BootImageHistory, BootImagePlan, BootImageRequest};
+use crate::cli::cluster::builds::BuildList;
+use crate::cli::cluster::ignition::MachineIgnition;
+use crate::cli::cluster::nodes::{NodeList, PoolDrift};
+use crate::cli::cluster::rebuild::RebuildRequest;
+use crate::cli::cluster::rollout::RolloutResult;
+use crate::cli::cluster::rollout_status::RolloutStatus;
+use crate::cli::cluster::status::{ClusterStatus, PoolStatus};
+use crate::cli::command::Version;
+use crate::cli::diff::Diff;
+use crate::cli::failure::FailureReport;
+use crate::cli::files::FileList;
+use crate::cli::inspect::ImageInfo;
+use crate::cli::node::report::MachineReport;
+use crate::cli::output::{API_VERSION, Object, Typed};
+use crate::cli::plan::view::Plan;
+use crate::cli::render::RenderExplanation;
+use mosb_controller::boot_images::BootImagesView;
+use mosb_node::{Adoption, Drift};
+use mosb_plan::api::ClusterSettings;
+use mosb_types::Finding;
+
+const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+const BUILD: &str = "worker-fedcba9876543210fedcba9876543210";
+
+fn hex(of: &str) -> String {
+    mosb_image::Digest::of(of.as_bytes()).hex()
+}
+
+fn digest(of: &str) -> String {
+    format!("sha256:{}", hex(of))
+}
+
+/// `make golden` updates them.
+fn looks_like<T: Object>(file: &str, object: &T) {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("testdata/cli");
+    expect_test::expect_file![folder.join(format!("{file}.txt"))].assert_eq(&object.text());
+    let json = serde_json::to_string_pretty(&Typed::new(object)).unwrap() + "\n";
+    expect_test::expect_file![folder.join(format!("{file}.json"))].assert_eq(&json);
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let validator = jsonschema::validator_for(&schemas()[T::KIND]).unwrap();
+    let problems: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+    assert_eq!(problems, [""; 0], "{file}");
+    let yaml = mosb_plan::api::yaml::to_text(&Typed::new(object));
+    assert_eq!(mosb_plan::api::yaml::parse_one(yaml.as_bytes()).unwrap(), value, "{file}");
+}
+
+/// The JSON Schema of an object as it is printed.
+fn schema<T: Object>() -> (&'static str, Value) {
+    let mut schema = schemars::schema_for!(T).to_value();
+    schema["title"] = json!(T::KIND);
+    for (field, value) in [("apiVersion", API_VERSION), ("kind", T::KIND)] {
+        schema["properties"][field] = json!({ "const": value });
+        if let Some(required) = schema["required"].as_array_mut() {
+            required.push(json!(field));
+        }
+    }
+    (T::KIND, schema)
+}
+
+/// The JSON Schema of the settings that a cluster's administrator writes into a ConfigMap.
+fn settings() -> (&'static str, Value) {
+    let schema = schemars::schema_for!(ClusterSettings).to_value();
+    ("ClusterSettings", schema)
+}
+
+/// The JSON Schemas of all objects, by kind.
+fn schemas() -> BTreeMap<&'static str, Value> {
+    [
+        schema::<BootImageHistory>(),
+        schema::<BootImagesView>(),
+        schema::<BootImagePlan>(),
+        schema::<BootImageRequest>(),
+        schema::<BootstrapResult>(),
+        schema::<BuildResult>(),
+        schema::<CacheList>(),
+        schema::<CachePrune>(),
+        settings(),
+        schema::<ClusterStatus>(),
+        schema::<Diff>(),
+        schema::<FailureReport>(),
+        schema::<FileList>(),
+        schema::<ImageInfo>(),
+        schema::<MachineIgnition>(),
+        schema::<Drift>(),
+        schema::<Adoption>(),
+        schema::<PoolDrift>(),
+        schema::<NodeList>(),
+        schema::<MachineReport>(),
+        schema::<Plan>(),
+        schema::<BuildList>(),
+        schema::<PoolStatus>(),
+        schema::<Report>(),
+        schema::<PrepareResult>(),
+        schema::<RebuildRequest>(),
+        schema::<RenderExplanation>(),
+        schema::<RolloutResult>(),
+        schema::<RolloutStatus>(),
+        schema::<Version>(),
+    ]
+    .into()
+}
+
+/// `make generate` writes them anew.
+#[test]
+fn generated_schemas_are_up_to_date() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/schemas");
+    let schemas = schemas();
+    for (kind, schema) in &schemas {
+        let text = serde_json::to_string_pretty(schema).unwrap() + "\n";
+        expect_test::expect_file![folder.join(format!("{kind}.json"))].assert_eq(&text);
+    }
+    let mut there: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    there.sort();
+    let wanted: Vec<String> = schemas.keys().map(|kind| format!("{kind}.json")).collect();
+    assert_eq!(there, wanted, "files in docs/schemas");
+}
+
+#[test]
+fn version_and_error() {
+    looks_like("version", &Version { version: "0.1.0".to_owned(), format: 1 });
+    let error = FailureReport {
+        code: "invalid-ignition".to_owned(),
+        message: "rendered-x: spec.config: storage.files[0].path: relative".to_owned(),
+        findings: vec![Finding::new("bad-path", "relative").object("storage.files[0].path")],
+        exit_code: 2,
+    };
+    looks_like("error", &error);
+}

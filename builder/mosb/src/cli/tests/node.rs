@@ -1,0 +1,136 @@
+//! What a machine reports, and what is checked before there are machines.
+
+use std::time::Duration;
+
+use super::{RENDERED, digest, looks_like};
+use crate::bootstrap::preflight::{CheckedImage, ImageCheck, Kind, Outcome, Report};
+use crate::cli::node::report::MachineReport;
+use crate::cli::output::Object as _;
+use mosb_image::Digest;
+use mosb_node::{Adoption, Difference, Drift, HiddenPath, KeptPath};
+use mosb_plan::api::rollout::{AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError};
+use mosb_types::Finding;
+
+#[test]
+fn a_machine() {
+    let digest_of = |of: &str| Digest::of(of.as_bytes());
+    let deployment =
+        |image: String, of: Option<&str>| Deployment { image, digest: of.map(digest_of) };
+    let target = |of: &str, config: Option<&str>| NodeTarget {
+        image: format!("registry.example.com/os/worker@{}", digest(of)).parse().unwrap(),
+        config: config.map(|name| name.parse().unwrap()),
+        machine_part: None,
+        live_from: None,
+    };
+    let os = "registry.example.com/os/worker";
+    let report = MachineReport {
+        boot_id: "0b9c1f6e-9d6e-4d0f-8f0e-3d2c1b0a9f8e".to_owned(),
+        tool: Some(NodeTool::Bootc),
+        booted: Some(deployment(format!("{os}:latest"), Some("booted"))),
+        staged: Some(deployment(format!("{os}@{}", digest("staged")), Some("staged"))),
+        rollback: Some(deployment("fedora/x86_64/coreos/stable".to_owned(), None)),
+        rollback_queued: false,
+        applied: Some(target("booted", Some(RENDERED))),
+        live_incomplete: false,
+        boot_full: true,
+        attempted: None,
+        etc: None,
+        error: None,
+    };
+    looks_like("node-report", &report);
+    let failed = MachineReport {
+        tool: None,
+        booted: Some(deployment(String::new(), None)),
+        staged: None,
+        rollback: Some(deployment(format!("{os}:before"), Some("before"))),
+        rollback_queued: true,
+        applied: None,
+        live_incomplete: true,
+        boot_full: false,
+        attempted: Some(AttemptedTarget { target: target("staged", None), attempt: 2 }),
+        etc: None,
+        error: Some(ReportError {
+            code: "no-image-tool".to_owned(),
+            message: "this machine has neither bootc nor rpm-ostree".to_owned(),
+        }),
+        ..report
+    };
+    looks_like("node-report-failed", &failed);
+}
+
+#[test]
+fn the_files_that_a_machine_hides() {
+    use Difference::{Content, Mode, Owner, Removed, Target, Type};
+    let hidden = |path: &str, differences: &[Difference]| HiddenPath {
+        path: path.to_owned(),
+        differences: differences.to_vec(),
+    };
+    let paths = vec![
+        hidden("/etc/chrony.conf", &[Content, Mode, Owner]),
+        hidden("/etc/line\nbreak", &[Type]),
+        hidden("/etc/localtime", &[Target]),
+        hidden("/etc/motd", &[Removed]),
+    ];
+    looks_like("node-drift", &Drift { paths, omitted: 3 });
+    let none = Drift { paths: Vec::new(), omitted: 0 };
+    assert_eq!(none.text(), "");
+}
+
+#[test]
+fn what_a_machine_adopts_and_keeps() {
+    let kept = |path: &str, differences: &[Difference]| KeptPath {
+        path: path.to_owned(),
+        differences: differences.to_vec(),
+    };
+    let adoption = Adoption {
+        config: "rendered-worker-0123456789abcdef0123456789abcdef".to_owned(),
+        source: "/etc/machine-config-daemon/currentconfig".to_owned(),
+        dry_run: true,
+        adopted: vec!["/etc/chrony.conf".to_owned(), "/etc/systemd/system/a.service".to_owned()],
+        kept: vec![kept("/etc/motd", &[Difference::Content, Difference::Mode])],
+        omitted: 2,
+        undecided: vec![Finding::new("undecided", "it is unknown").path("/etc/line\nbreak")],
+    };
+    looks_like("node-adoption", &adoption);
+}
+
+fn took(millis: u64, check: ImageCheck) -> ImageCheck {
+    let took = Duration::from_millis(millis);
+    ImageCheck { took, ..check }
+}
+
+#[test]
+fn checks_of_two_images() {
+    let good = format!("quay.io/acme/master@{}", digest("master"));
+    let bad = format!("quay.io/acme/worker@{}", digest("worker"));
+    let refused = "the registry refuses pushing to quay.io/acme/worker (401: UNAUTHORIZED: no) with the credentials of secret push";
+    let remedy = "let these logins push there, or put others for quay.io into the Secret that spec.renderedImagePushSecret names";
+    let images = vec![
+        CheckedImage {
+            object: Some("MachineOSConfig master".to_owned()),
+            image: good,
+            checks: vec![took(45, ImageCheck::passed(Kind::Registry, "quay.io answers"))],
+        },
+        CheckedImage {
+            object: None,
+            image: bad,
+            checks: vec![
+                took(45, ImageCheck::passed(Kind::Registry, "mirror registry.example answers")),
+                took(
+                    1430,
+                    ImageCheck::skipped(Kind::Release, "it has no label with an OS version"),
+                ),
+                took(
+                    212,
+                    ImageCheck::not_passed(Kind::Push, Outcome::Failed, "denied", refused, remedy),
+                ),
+            ],
+        },
+    ];
+    let report = Report::new(images, Duration::from_millis(1500));
+    looks_like("preflight", &report);
+    let findings = report.findings();
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].object.as_deref(), Some(&*report.images[1].image));
+    assert_eq!(findings[0].message, format!("{refused}; {remedy}"));
+}
