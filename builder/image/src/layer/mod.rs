@@ -22,8 +22,9 @@ use std::collections::BTreeMap;
 use super::{DiffId, Digest};
 
 pub use budget::{Budget, MAX_LAYERS};
-pub(crate) use budget::{MAX_ENTRIES, MAX_PATH_BYTES, MAX_UNPACKED_SIZE};
+pub(crate) use budget::MAX_ENTRIES;
 #[cfg(test)]
+pub(crate) use budget::{MAX_PATH_BYTES, MAX_UNPACKED_SIZE};
 pub use delta::{Delta, Event, Put};
 pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
