@@ -290,7 +290,11 @@ fn what_machines_could_adopt_is_shown() {
 #[test]
 fn requests_that_nobody_carries_out_are_refused() {
     let site = Site::new();
-    site.machine("node-1", 1, &[]);
+    let has = ("machineconfiguration.openshift.io/currentConfig", rendered(1));
+    site.machine("node-1", 1, &[has]);
+    site.apply(&json!({ "apiVersion": API, "kind": "MachineConfig",
+        "metadata": { "name": rendered(1) }, "spec": { "kernelArguments": ["a=1", "b=2"],
+            "config": { "ignition": { "version": "3.5.0" } } } }));
     for line in ["start", "pause", "resume", "undo"] {
         let (code, error) = site.object(&format!("rollout {line} worker"));
         let code = (code, &error["code"]);
@@ -310,7 +314,9 @@ fn requests_that_nobody_carries_out_are_refused() {
     assert_eq!((site.annotation(PIN), site.annotation(ONCE)), (json!(pin(1)), json!(pin(1))));
     assert!(written(&format!("undo worker --to {}", build(2))));
     assert_eq!(site.annotation(PIN), json!(pin(2)));
-    assert!(written("undo worker --to stock"));
+    let (code, object) = site.object("rollout undo worker --to stock");
+    assert_eq!((code, &object["changed"]), (Some(0), &json!(true)), "{object:#}");
+    assert!(object["notes"].to_string().contains("stay on the machines: a=1, b=2"), "{object:#}");
     assert_eq!(site.annotation(PIN), json!(format!("stock@{}", digest(9))));
     site.has_base("quay.io/fedora/fedora-coreos:stable");
     let (code, error) = site.object("rollout undo worker --to stock");

@@ -118,14 +118,14 @@ impl Story<'_> {
         log
     }
 
-    /// Runs the pod that docs/commands.md shows for a machine without a record; its log.
+    /// Runs the pod that docs/node.md shows for a machine without a record; its log.
     #[track_caller]
     fn documented_pod(&self) -> String {
         let config = installed().to_string();
         let secret = json!({ "apiVersion": "v1", "kind": "Secret",
             "metadata": { "name": "mosb-first-config" }, "stringData": { "user-data.ign": config } });
         self.namespace.apply(&secret.to_string());
-        let docs = std::fs::read_to_string(repository().join("docs/commands.md")).unwrap();
+        let docs = std::fs::read_to_string(repository().join("docs/node.md")).unwrap();
         let mut blocks = docs.split("```");
         let pod = blocks.find(|block| block.contains("metadata: {name: mosb-adopt}"));
         let pod = pod.unwrap().trim_start_matches("yaml\n");

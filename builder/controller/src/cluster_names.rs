@@ -9,6 +9,9 @@ pub(crate) const IGNITION_NAMESPACE: &str = "mosb-ignition";
 pub(crate) const IGNITION_SERVER: &str = "mosb-ignition-server";
 /// Secret in mosb's namespace: the CA of the server, and the key of which tokens are made.
 pub(crate) const IGNITION_AUTHORITY: &str = "mosb-ignition-authority";
+/// ConfigMap that kubeadm makes for machines that join, and its namespace.
+pub(crate) const CLUSTER_INFO: &str = "cluster-info";
+pub(crate) const PUBLIC_NAMESPACE: &str = "kube-public";
 /// Where the Machine Config Operator is installed.
 pub(crate) const OPERATOR_NAMESPACE: &str = "openshift-machine-config-operator";
 /// Deployment of the Machine Config Operator.

@@ -87,8 +87,10 @@ impl StagingUnit {
         host.run("systemd-run", &command, ANSWER_LIMIT).await.map(drop)
     }
 
+    /// Not of type `exec`: a tool that fails at once may end before systemd has seen that it began, and
+    /// then systemd-run fails and says nothing. What the unit did is read when it has ended.
     fn command(&self, tool: NodeTool, image: &str, access: Vec<String>) -> Vec<String> {
-        let mut command = words(["systemd-run", "--quiet", "--collect", "--service-type=exec"]);
+        let mut command = words(["systemd-run", "--quiet", "--collect"]);
         command.push(format!("--unit={}", self.0));
         command.push(format!("--property=RuntimeMaxSec={}", STAGING_LIMIT.as_secs()));
         let properties = access.into_iter().chain([cleanup_property()]);
@@ -175,7 +177,7 @@ mod tests {
             serde_json::from_value(serde_json::json!({ "image": image })).unwrap();
         let unit = StagingUnit::of(&target);
         let start = format!(
-            "systemd-run --quiet --collect --service-type=exec --unit=mosb-stage-{}.service --property=RuntimeMaxSec=1800",
+            "systemd-run --quiet --collect --unit=mosb-stage-{}.service --property=RuntimeMaxSec=1800",
             target.id()
         );
         let cleanup = "--property=ExecStopPost=/usr/bin/rm -rf /run/mosb-rollout /run/systemd/system/rpm-ostreed.service.d/mosb-rollout.conf";

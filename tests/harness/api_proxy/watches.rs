@@ -31,6 +31,7 @@ pub fn hand_on(
     kind: String,
     watches: &Watches,
 ) -> io::Result<()> {
+    end_with_client(&client, &server)?;
     let mut server = BufReader::new(server);
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && server.read_until(b'\n', &mut head)? > 0 {}
@@ -45,6 +46,17 @@ pub fn hand_on(
     let done = lines(&mut server, &stream);
     locked(watches).retain(|one| !Arc::ptr_eq(one, &stream));
     done
+}
+
+/// Ends the watch at the API server, too, when the client closes it or is killed: else it stays for
+/// minutes, and a test that kills a hundred clients has no more files to open.
+fn end_with_client(client: &TcpStream, server: &TcpStream) -> io::Result<()> {
+    let (mut client, server) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || {
+        io::copy(&mut client, &mut io::sink()).ok();
+        server.shutdown(Shutdown::Both).ok();
+    });
+    Ok(())
 }
 
 fn lines(server: &mut impl BufRead, stream: &WatchStream) -> io::Result<()> {

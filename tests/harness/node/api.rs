@@ -19,6 +19,8 @@ use crate::child::{Daemon, lasting};
 
 /// How long the API server may be away.
 const AWAY: Duration = Duration::from_secs(120);
+/// How the answer of kubectl's proxy begins where the API server has seen nothing of the request.
+const NOT_SENT: [&str; 2] = ["dial tcp", "net/http: TLS handshake timeout"];
 /// How long it may take over an answer.
 const ANSWER: Duration = Duration::from_secs(60);
 /// All kinds of a group in one answer, with the words for them.
@@ -301,8 +303,9 @@ fn request_for(address: &str, target: &str, accept: &str) -> io::Result<(u16, Va
 /// Whether an answer means that the API server may answer later: it is busy, its etcd is, or, says
 /// the proxy, it is on a machine that is off.
 fn is_away(code: u16, text: &str) -> bool {
+    let is_not_sent = || NOT_SENT.iter().any(|begin| text.starts_with(begin));
     matches!(code, 429 | 502 | 503 | 504)
-        || code == 500 && (text.starts_with("dial tcp") || text.contains("request timed out"))
+        || code == 500 && (is_not_sent() || text.contains("request timed out"))
 }
 
 /// Without chunks, so HTTP/1.0.

@@ -363,10 +363,8 @@ impl<'a> Pass<'a> {
             degraded: plan.degraded.clone(),
             waiting: plan.waiting.clone(),
             booted: state.booted(),
-            hidden_files: state
-                .report
-                .as_ref()
-                .and_then(|report| Some(report.etc.as_ref()?.hidden.count)),
+            hidden_files: state.hidden_files(),
+            is_boot_full: state.is_boot_full(),
         })
         .collect()
     }

@@ -13,6 +13,9 @@ use mosb_image::{Digest, Platform};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
 
+/// Why the roll-out can leave a machine without a way back.
+pub(super) const BOOT_FULL: &str = "/boot has no space for the staged kernel beside the others, so ostree deletes the way back before it writes that";
+
 /// What a machine runs and does.
 #[derive(Debug, Clone)]
 pub(super) struct MachineState<'a> {
@@ -143,6 +146,16 @@ impl<'a> MachineState<'a> {
     /// The target whose files it has while it runs another image.
     pub fn live(&self) -> Option<&NodeTarget> {
         self.report.as_ref()?.live()
+    }
+
+    /// How many files of its image it hides, if it reported that.
+    pub fn hidden_files(&self) -> Option<usize> {
+        Some(self.report.as_ref()?.etc.as_ref()?.hidden.count)
+    }
+
+    /// Whether [`BOOT_FULL`] holds for what is staged.
+    pub fn is_boot_full(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.boot_full)
     }
 
     /// Whether the machine may have some files only of an image that it did not boot.

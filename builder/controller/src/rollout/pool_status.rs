@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::blocked::Blocked;
 use super::context::Context;
 use super::machine_progress::MachineProgress;
+use super::machine_state::BOOT_FULL;
 use crate::action::{Action, NewStatus, PoolStatusUpdate};
 use crate::kinds::Kind;
 use crate::name_list::name_list;
@@ -46,6 +47,8 @@ pub(super) struct Standing {
     pub booted: Option<Digest>,
     /// How many files of its image it hides, if it reported that in this boot.
     pub hidden_files: Option<usize>,
+    /// Its next reboot may leave it without a way back.
+    pub is_boot_full: bool,
 }
 
 /// The write of the pool's status; none if it is unchanged.
@@ -208,8 +211,9 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
             (
                 false,
                 format!(
-                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot{}{}",
+                    "{name} is staged or running on {have} of {all} machines; they run it after a reboot{}{}{}",
                     lacking(machines),
+                    full(machines),
                     waiting(machines)
                 ),
             )
@@ -221,7 +225,7 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
             if is_all && !is_newest(cx, desired.is_pinned) {
                 return (true, format!("Waiting for the image of {rendered}"));
             }
-            (true, format!("All nodes are updating to {name}{waiting}"))
+            (true, format!("All nodes are updating to {name}{}{waiting}", full(machines)))
         }
     }
 }
@@ -272,6 +276,15 @@ fn lacking(machines: &[Standing]) -> String {
         return names;
     }
     format!("; mosb rollout start brings its keys, password and kernel arguments to {names}")
+}
+
+/// Machines whose next reboot may leave them without a way back.
+fn full(machines: &[Standing]) -> String {
+    let names = named(machines, |one| one.is_boot_full.then(|| one.name.clone()));
+    if names.is_empty() {
+        return names;
+    }
+    format!("; {names}: {BOOT_FULL}")
 }
 
 /// Texts of the first machines that have one, and how many more there are.

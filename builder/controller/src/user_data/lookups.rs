@@ -10,6 +10,7 @@ use super::secret_ref::SecretRef;
 use super::snapshot::{FoundSecret, UserDataSnapshot};
 use crate::Error;
 use crate::apply::ApplyError;
+use crate::cluster_names::{CLUSTER_INFO, PUBLIC_NAMESPACE};
 use crate::error::{describe, is_forbidden, is_not_found};
 use crate::lookup::{NO_RENDERED_CONFIG, Problem};
 use crate::lookups::Resolver;
@@ -61,8 +62,8 @@ pub(crate) async fn read_secret(
 /// Reads ConfigMap `cluster-info`. Clusters that were not made by kubeadm may not have it, and the
 /// right to it is optional.
 pub(super) async fn read_cluster_info(client: &Client) -> Result<ClusterInfo, Error> {
-    let api: Api<v1::ConfigMap> = Api::namespaced(client.clone(), "kube-public");
-    match api.get("cluster-info").await {
+    let api: Api<v1::ConfigMap> = Api::namespaced(client.clone(), PUBLIC_NAMESPACE);
+    match api.get(CLUSTER_INFO).await {
         Ok(info) => Ok(info.into()),
         Err(error) if is_not_found(&error) || is_forbidden(&error) => Ok(ClusterInfo::Unknown),
         Err(error) => Err(Error::api("configmap kube-public/cluster-info", "get")(error)),

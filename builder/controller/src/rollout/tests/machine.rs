@@ -40,6 +40,8 @@ pub struct FakeNode {
     pub has_no_tool: bool,
     /// How many files of its image it hides.
     pub hidden_files: usize,
+    /// Its `/boot` has no space for another kernel.
+    pub is_boot_full: bool,
     /// A staged image can't be removed.
     pub holds_staged: bool,
     /// An administrator cordoned it.
@@ -93,6 +95,7 @@ impl FakeNode {
             was_ready: true,
             has_no_tool: false,
             hidden_files: 0,
+            is_boot_full: false,
             holds_staged: false,
             is_cordoned_by_hand: false,
             is_finalized: false,
@@ -177,7 +180,7 @@ impl FakeNode {
             rollback_queued: false,
             applied: self.applied.clone(),
             live_incomplete: self.has_some_files(),
-            boot_full: false,
+            boot_full: self.is_boot_full && self.staged.is_some(),
             attempted: self.record.as_ref().map(|(target, attempt, _)| AttemptedTarget {
                 target: target.clone(),
                 attempt: *attempt,

@@ -231,3 +231,31 @@ fn a_cordon_of_an_administrator_counts_and_is_untouched() {
     fleet.settle();
     assert_eq!((running(&fleet, 2), fleet.nodes["w1"].machine.unschedulable), (2, true));
 }
+
+#[test]
+fn a_full_boot_is_shown_and_holds_nothing() {
+    let mut fleet = rolling(2, "stage");
+    fleet.node("w1").is_boot_full = true;
+    fleet.settle();
+    let reasons = |fleet: &Fleet| -> Vec<bool> {
+        let behind = rollout_view(&fleet.snapshot("worker")).behind;
+        let reasons = behind.into_iter().map(|node| node.reason.unwrap_or_default());
+        reasons.map(|reason| reason.contains("ostree deletes the way back")).collect()
+    };
+    assert_eq!(reasons(&fleet), [false, true]);
+    let message = status(&fleet, "Updating").2;
+    assert!(message.contains("after a reboot; w1: /boot has no space"), "{message}");
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    let mut named = false;
+    for _ in 0..200 {
+        fleet.pass("worker", usize::MAX);
+        named |= status(&fleet, "Updating").2.contains("w1: /boot has no space");
+        fleet.run_jobs();
+        fleet.end_pods();
+        fleet.boot_all();
+    }
+    assert!(named, "while it is rolled out");
+    assert_eq!(running(&fleet, 2), 2);
+    assert_eq!(status(&fleet, "Updating").2, "");
+    assert!(fleet.nodes.values().all(|node| !node.reason().contains("/boot")));
+}

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::target::TargetView;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::node_pool::{NodePool, PoolSelectors};
-use crate::rollout::machine_state::MachineState;
+use crate::rollout::machine_state::{BOOT_FULL, MachineState};
 use crate::rollout::observe::machine;
 use crate::rollout::snapshot::Machine;
 use mosb_image::Digest;
@@ -32,6 +32,7 @@ pub struct NodeView {
     pub state: Option<String>,
     /// Since when it may be unavailable for the roll-out.
     pub since: Option<Timestamp>,
+    /// What it waits for, why it failed, or what its next reboot deletes.
     pub reason: Option<String>,
     pub ready: bool,
     /// `spec.unschedulable`
@@ -50,6 +51,9 @@ impl NodeView {
     pub(super) fn of(machine: &Machine, pool: Option<&str>) -> Self {
         let state = MachineState::of(machine);
         let annotation = |key| machine.metadata.annotation(key).map(str::to_owned);
+        let full = state.is_boot_full().then(|| BOOT_FULL.to_owned());
+        let reasons: Vec<String> =
+            annotation(labels::NODE_REASON).into_iter().chain(full).collect();
         Self {
             name: machine.metadata.name.clone(),
             pool: pool.map(str::to_owned),
@@ -60,7 +64,7 @@ impl NodeView {
             live: state.live().map(|target| target.image.to_string()),
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
-            reason: annotation(labels::NODE_REASON),
+            reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
             ready: machine.ready,
             unschedulable: machine.unschedulable,
             etc: state.report.as_ref().and_then(|report| report.etc.clone()),

@@ -1,12 +1,12 @@
 //! Reads what a request needs, and writes its change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::request::{RolloutChange, RolloutRequest};
 use super::request_error::RolloutRequestError;
@@ -15,9 +15,17 @@ use crate::Error;
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::error::{describe, is_forbidden};
 use crate::kinds::Kind;
+use crate::name_list::name_list;
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
-use mosb_plan::api::{condition, labels};
+use mosb_plan::api::rollout::PinnedBuild;
+use mosb_plan::api::{RenderedConfig, condition, labels};
+use mosb_plan::plan::machine_part;
+
+/// The most kernel arguments that a note names.
+const MAX_ARGUMENTS: usize = 20;
+/// The most configs that are read for a note. Machines of a pool have two during a roll-out.
+const MAX_CONFIGS: usize = 10;
 
 /// The change of a request about the pool.
 ///
@@ -37,7 +45,29 @@ pub async fn decide_request(
         | RolloutRequest::Adopt
         | RolloutRequest::Undo(_) => None,
     };
-    Ok(request.change(snapshot, is_enabled, os_image.as_deref()))
+    let mut change = request.change(snapshot, is_enabled, os_image.as_deref());
+    if let Ok(change) = &mut change
+        && change.build.as_ref().is_some_and(PinnedBuild::is_stock)
+        && !change.is_empty()
+    {
+        let configs = configs_of_machines(client, snapshot).await?;
+        change.notes.extend(arguments_that_stay(configs));
+    }
+    Ok(change)
+}
+
+/// What a person should know before machines go to the stock image, which takes no kernel arguments
+/// away. `configs`: the rendered configs that the machines have.
+fn arguments_that_stay(configs: Vec<Value>) -> Option<String> {
+    let configs = configs.into_iter().filter_map(|config| RenderedConfig::from_value(config).ok());
+    let arguments = configs.flat_map(|config| machine_part(&config).kernel_arguments);
+    let arguments: Vec<String> = arguments.collect::<BTreeSet<String>>().into_iter().collect();
+    (!arguments.is_empty()).then(|| {
+        format!(
+            "the stock image does not take away kernel arguments; these stay on the machines: {}; for machines without them, roll out a config without them before",
+            name_list(&arguments, MAX_ARGUMENTS)
+        )
+    })
 }
 
 /// Writes a change to the very versions of the objects that it was decided on.
@@ -80,12 +110,7 @@ pub async fn write_request(
     Ok(())
 }
 
-async fn write(
-    client: &Client,
-    kind: Kind,
-    name: &str,
-    patch: &serde_json::Value,
-) -> Result<(), Error> {
+async fn write(client: &Client, kind: Kind, name: &str, patch: &Value) -> Result<(), Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource());
     let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     let object = format!("{} {name}", kind.as_str().to_lowercase());
@@ -116,9 +141,46 @@ async fn os_image(client: &Client, snapshot: &RolloutSnapshot) -> Result<Option<
     if name.is_empty() {
         return Ok(None);
     }
+    let found = machine_config(client, name).await?;
+    Ok(found.and_then(|found| Some(found["spec"]["osImageURL"].as_str()?.to_owned())))
+}
+
+/// The rendered configs that the machines have, as far as these still exist.
+async fn configs_of_machines(
+    client: &Client,
+    snapshot: &RolloutSnapshot,
+) -> Result<Vec<Value>, Error> {
+    let names = snapshot.machines.iter();
+    let names = names.filter_map(|one| one.metadata.annotation(labels::NODE_CURRENT_CONFIG));
+    let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
+    let mut configs = Vec::new();
+    for name in names.into_iter().take(MAX_CONFIGS) {
+        configs.extend(machine_config(client, name).await?);
+    }
+    Ok(configs)
+}
+
+async fn machine_config(client: &Client, name: &str) -> Result<Option<Value>, Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineConfig.resource());
     let object = format!("machineconfig {name}");
     let found = api.get_opt(name).await.map_err(Error::api(object, "get"))?;
-    let image = found.and_then(|found| Some(found.data["spec"]["osImageURL"].as_str()?.to_owned()));
-    Ok(image)
+    Ok(found.map(|found| serde_json::to_value(found).expect("it was JSON")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_all_configs_stay_on_the_machines() {
+        let config = |arguments: Value| {
+            json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+                "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
+                "spec": { "kernelArguments": arguments,
+                    "config": { "ignition": { "version": "3.5.0" } } } })
+        };
+        let note = arguments_that_stay(vec![config(json!(["b=2"])), config(json!(["a=1 b=2"]))]);
+        assert!(note.unwrap().contains("stay on the machines: a=1, b=2; "));
+        assert_eq!(arguments_that_stay(vec![config(json!([])), json!({})]), None);
+    }
 }

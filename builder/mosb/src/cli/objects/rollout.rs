@@ -87,7 +87,7 @@ pub struct NodeInfo {
     /// How long ago that is, for people.
     #[serde(skip)]
     pub age: String,
-    /// What it waits for, or why it failed.
+    /// What it waits for, why it failed, or what its next reboot deletes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether its condition `Ready` is true.
