@@ -126,16 +126,16 @@ impl Program<'_> {
         let seen = self.proxy.seen();
         assert!(seen.len() > LEAST, "{} requests", seen.len());
         let requests = moments.requests.among(&seen);
-        let (mut killed, mut missed) = (0, 0);
+        let (mut tried, mut missed) = (0, 0);
         for (turn, (request, first)) in requests.iter().enumerate() {
             for signal in moments.signals.iter().filter(|_| (moments.kills)(first)) {
                 let what = format!("{signal} at {request}");
                 (self.clear)();
-                match self.kill_at(signal, request.is_it()) {
+                match kill_at(self.proxy, (self.command)(), signal, request.is_it()) {
                     Some(finished) => (self.left)(&what, signal, &finished),
                     None => missed += 1,
                 }
-                killed += 1;
+                tried += 1;
                 assert_eq!((self.end)(&what), want, "{what}");
             }
             if first.number <= moments.first || moments.faults.is_empty() {
@@ -150,29 +150,28 @@ impl Program<'_> {
                 let what = format!("{fault:?} at {request}");
                 (self.clear)();
                 let (is_it, fault) = (request.is_it(), fault.clone());
-                self.proxy.rule(move |seen| is_it(seen).then(|| fault.clone()));
+                let hits = Arc::new(AtomicUsize::new(0));
+                let hit = Arc::clone(&hits);
+                self.proxy.rule(move |seen| {
+                    is_it(seen).then(|| {
+                        hit.fetch_add(1, Ordering::SeqCst);
+                        fault.clone()
+                    })
+                });
                 assert_eq!((self.end)(&what), want, "{what}");
+                tried += 1;
+                missed += usize::from(hits.load(Ordering::SeqCst) == 0);
             }
         }
-        println!("{killed} kills, {} requests of {}", requests.len(), seen.len());
+        println!("{tried} times, at {} of {} requests", requests.len(), seen.len());
         // Requests at the same time can change the numbers by a few.
-        assert!(missed * 10 <= killed, "{missed} of {killed} ended before they were killed");
+        assert!(missed * 10 <= tried, "{missed} of {tried} ended before the request");
         want
-    }
-
-    /// Runs the program until the proxy holds a request, and all that follow it, and ends it there.
-    /// None if it ended before.
-    #[track_caller]
-    pub fn kill_at(
-        &self,
-        signal: &str,
-        fits: impl Fn(&Seen) -> bool + Send + Sync + 'static,
-    ) -> Option<Finished> {
-        kill_at(self.proxy, (self.command)(), signal, fits)
     }
 }
 
-/// The same of any command.
+/// Runs a command until the proxy holds a request, and all that follow it, and ends it there. None if
+/// it ended before.
 #[track_caller]
 pub fn kill_at(
     proxy: &FaultProxy,
@@ -198,6 +197,7 @@ pub fn kill_at(
         run("kill", [signal, &child.id().to_string()]);
     }
     // The held request is not answered: this ends because of the signal.
+    wait("the end", SOON, || child.try_wait().unwrap());
     let output = child.wait_with_output().unwrap();
     proxy.rule(|_| None);
     is_held.then(|| Finished {
