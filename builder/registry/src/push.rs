@@ -22,7 +22,7 @@ use super::push_remote::{self, PreparedPush};
 use super::store::Store;
 use super::store::{BlobStream, Blobs as _};
 use super::tag_platform;
-use super::upload::Reopen as _;
+use super::upload::Reopen;
 use super::verify::{collect, verified};
 
 /// The result of a push.
