@@ -5,14 +5,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use crate::error::Error;
 use crate::file_tree::{Entry, EntryKind, FileTree, entry_state, path_text};
 use crate::host::Host;
 use crate::host_root::HostRoot;
 use crate::live::LiveRecord;
 use crate::machine_state::BOOTED_OSTREE;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The machine's configuration.
 const ETC: &str = "/etc";

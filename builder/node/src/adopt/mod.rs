@@ -30,9 +30,7 @@ use mosb_plan::plan::{CURRENT_CONFIG, written_to_etc};
 use mosb_types::Finding;
 
 use crate::deployment_folder::DeploymentFolder;
-use crate::drift::{self, Difference};
 use crate::drift::{self, Difference, is_zero};
-use crate::entry_state::entry_state;
 use crate::error::Error;
 use crate::file_tree::entry_state;
 use crate::finalization::FINALIZE_UNIT;
