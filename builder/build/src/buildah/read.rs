@@ -56,7 +56,7 @@ pub(super) fn read(build: &ContainerBuild, out: &Path, blobs: &Path) -> Result<A
         if Digest::of(&bytes) != *digest {
             return Err(output(format!("{digest} is something else")));
         }
-        serde_json::from_slice(&bytes).map_err(|e| output(format!("{digest} is not a JSON ({e})")))
+        serde_json::from_slice(&bytes).map_err(|e| output(format!("{digest} is not JSON ({e})")))
     };
     let digest_of = |descriptor: &Value| -> Result<Digest, Error> {
         let digest = descriptor.get("digest").cloned().unwrap_or_default();

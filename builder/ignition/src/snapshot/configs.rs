@@ -255,7 +255,7 @@ impl Resolver<'_> {
             return Err(wrong("the config is empty; give one".to_owned()));
         }
         let config: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| wrong(format!("the config is not a JSON: {error}")))?;
+            .map_err(|error| wrong(format!("the config is not JSON: {error}")))?;
         let read = Document::read(&config).map_err(|error| match error {
             Error::Invalid { problems } => {
                 ResolveError::Wrong(problems.into_iter().map(|p| step.place(p)).collect())

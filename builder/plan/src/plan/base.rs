@@ -133,7 +133,7 @@ impl Base {
         let malformed = |problem: String| BaseError::Malformed { image: image.clone(), problem };
         let json = |what: &str, bytes: &[u8]| {
             serde_json::from_slice::<Value>(bytes)
-                .map_err(|e| malformed(format!("its {what} is not a JSON ({e})")))
+                .map_err(|e| malformed(format!("its {what} is not JSON ({e})")))
         };
         let manifest_json = json("manifest", manifest)?;
         let layers = manifest_json.get("layers").and_then(Value::as_array).map(Vec::len);

@@ -182,7 +182,7 @@ pub(super) fn largest(chosen: &[&Component]) -> String {
 pub(super) fn rendered_name(pool: &PoolName, spec: &Value) -> Result<RenderedName, NameError> {
     let hash = Sha256::digest(canonical_value(spec));
     let hex: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
-    format!("rendered_name-{pool}-{hex}").parse()
+    format!("rendered-{pool}-{hex}").parse()
 }
 
 #[cfg(test)]

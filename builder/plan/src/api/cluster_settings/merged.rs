@@ -69,7 +69,7 @@ impl ClusterSettings {
         let Ok(images) = serde_json::from_str::<Value>(text) else {
             findings.push(odd(
                 "ConfigMap/machine-config-operator-images",
-                "images.json is not a JSON; it is left out",
+                "images.json is not JSON; it is left out",
             ));
             return;
         };

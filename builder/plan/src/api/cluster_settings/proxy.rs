@@ -118,7 +118,7 @@ impl Proxy {
                 .to_owned();
             let url = || {
                 let url = ProxyUrl(text.clone());
-                let problem = || wrong(format!("{key} is not a http://host:port"));
+                let problem = || wrong(format!("{key} is not http://host:port"));
                 url.is_valid().then_some(url).ok_or_else(problem)
             };
             match &**key {
