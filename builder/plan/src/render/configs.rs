@@ -174,7 +174,7 @@ pub(super) fn largest(chosen: &[&Component]) -> String {
     largest.map_or_else(String::new, |one| format!("{} ({} bytes)", one.name(), size(&one)))
 }
 
-/// `rendered_name-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
+/// `rendered-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
 /// JSON (RFC 8785).
 ///
 /// # Errors
