@@ -1,7 +1,6 @@
 //! Facts about the cluster that no watch shows: the results of [`probe`], and when to probe again.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{oneshot, watch};
@@ -12,11 +11,7 @@ use super::probe;
 use super::snapshot::Support;
 use mosb_image::ImageRef;
 use mosb_plan::api::{MachineOsConfig, labels};
-
-/// How often the capabilities of nodes are probed again: an updated node keeps its UID.
-const NODE_PROBE_INTERVAL: Duration = Duration::from_secs(1800);
-/// The next try after a failed probe: the next change of nodes may be far away.
-const NODE_PROBE_RETRY: Duration = Duration::from_secs(30);
+use mosb_reconcile::waits::{FAILED_NODE_PROBE, NODE_PROBE};
 
 #[derive(Debug, Default)]
 pub(crate) struct ClusterFacts(Mutex<ProbeResults>);
@@ -80,11 +75,11 @@ impl ClusterFacts {
                     changed = nodes_changed.changed() => if changed.is_err() {
                         return;
                     },
-                    () = sleep(NODE_PROBE_INTERVAL) => {}
+                    () = sleep(NODE_PROBE) => {}
                 },
                 Err(error) => {
                     tracing::warn!("{error}");
-                    sleep(NODE_PROBE_RETRY).await;
+                    sleep(FAILED_NODE_PROBE).await;
                 }
             }
         }

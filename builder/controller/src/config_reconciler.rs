@@ -7,28 +7,31 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use tracing::Span;
 
-use super::action::Action;
-use super::apply::{ApplyError, Executor, ReconcilePass};
+use super::action::{Action, BuildEffect, makes_workloads};
+use super::apply::{BuildExecutor, BuildPass, BuildState};
 use super::cached_plans::CachedPlans;
 use super::cluster_cache::Trigger;
 use super::cluster_facts::ClusterFacts;
 use super::decide::{Decision, decide, report_refusal};
-use super::inputs::inputs_digest;
-use super::lookup::{ImageStatus, Lookup, Problem};
-use super::lookups::{Resolver, busy_pause};
+use super::inputs::inputs;
+use super::lookup::{ImageStatus, Lookup};
+use super::lookups::Resolver;
 use super::metrics::Metrics;
 use super::observe::{affected_keys, observe};
 use super::pool_reason::PoolReason;
-use super::reconciler::{NoDecision, Reconciler};
-use super::snapshot::{EarlierProblem, Snapshot};
-use mosb_image::Digest;
+use super::snapshot::Snapshot;
 use mosb_plan::api::labels;
+use mosb_reconcile::EarlierProblem;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::busy_pause;
+use mosb_reconcile::driver::{InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::write::ApplyError;
 use mosb_types::ErrorClass;
 
 #[derive(Debug)]
 pub(crate) struct ConfigReconciler {
     resolver: Resolver,
-    executor: Executor,
+    executor: BuildExecutor,
     metrics: Arc<Metrics>,
     facts: Arc<ClusterFacts>,
     plans: CachedPlans,
@@ -52,7 +55,7 @@ struct LookupScope {
 impl ConfigReconciler {
     pub fn new(
         resolver: Resolver,
-        executor: Executor,
+        executor: BuildExecutor,
         metrics: Arc<Metrics>,
         facts: Arc<ClusterFacts>,
     ) -> Self {
@@ -90,6 +93,9 @@ impl Reconciler for ConfigReconciler {
     type Snapshot = Snapshot;
     type Lookup = Lookup;
     type Reason = PoolReason;
+    type Effect = BuildEffect;
+    type State = BuildState;
+    type Trigger = Trigger;
 
     const KIND: &'static str = "machineosconfig";
     /// Most of the time they wait for the API or a registry.
@@ -104,7 +110,7 @@ impl Reconciler for ConfigReconciler {
             return Some(busy_pause());
         }
         if let Some(config) = self.executor.cache.configs.get(key) {
-            self.facts.probe_for(&config, &self.executor.client).await;
+            self.facts.probe_for(&config, &self.executor.writes.client).await;
         }
         None
     }
@@ -124,10 +130,10 @@ impl Reconciler for ConfigReconciler {
         &self,
         lookups: &[Lookup],
         snapshot: &mut Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut BuildPass,
     ) -> Result<(), NoDecision> {
         let key = snapshot.name.clone();
-        let mut plan = pass.plan.take().or_else(|| self.plans.get(&key));
+        let mut plan = pass.state.plan.take().or_else(|| self.plans.get(&key));
         let expected = self.busy_hosts(&key);
         let resolving = Box::pin(self.resolver.resolve(lookups, snapshot, &mut plan, &expected));
         let resolved = if lookups.iter().any(Lookup::leaves_cluster) {
@@ -135,7 +141,7 @@ impl Reconciler for ConfigReconciler {
         } else {
             resolving.await
         };
-        pass.plan = plan;
+        pass.state.plan = plan;
         match resolved {
             Ok(()) => {
                 self.busy().remove(&key);
@@ -159,14 +165,14 @@ impl Reconciler for ConfigReconciler {
         &self,
         actions: &[Action],
         snapshot: &Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut BuildPass,
     ) -> Result<(), ApplyError> {
         // Credentials are cached only while workloads are created.
-        let keep = pass.plan.clone().filter(|_| actions.iter().any(Action::makes_workloads));
+        let keep = pass.state.plan.clone().filter(|_| actions.iter().any(makes_workloads));
         let cached = self.plans.replace(&snapshot.name, keep);
-        pass.plan = pass.plan.take().or(cached);
-        pass.config.clone_from(&snapshot.name);
-        pass.facts = self.facts.of(None);
+        pass.state.plan = pass.state.plan.take().or(cached);
+        pass.state.config.clone_from(&snapshot.name);
+        pass.state.facts = self.facts.of(None);
         self.executor.apply_all(actions, pass).await?;
         self.metrics.record_actions(snapshot, actions);
         Ok(())
@@ -176,8 +182,8 @@ impl Reconciler for ConfigReconciler {
         snapshot.seen_versions()
     }
 
-    fn inputs_digest(snapshot: &Snapshot) -> Digest {
-        inputs_digest(snapshot)
+    fn inputs(snapshot: &Snapshot) -> InputsHash {
+        inputs(snapshot)
     }
 
     fn set_earlier_problem(snapshot: &mut Snapshot, problem: EarlierProblem) {
@@ -230,7 +236,7 @@ impl Reconciler for ConfigReconciler {
         &self,
         error: &ApplyError,
         snapshot: &Snapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut BuildPass,
     ) -> Option<Problem> {
         let config = snapshot.config.as_ref();
         if config.is_some_and(|config| pass.written_version(config.metadata.uid()).is_some()) {

@@ -11,11 +11,11 @@ use kube::{Api, Client, Config};
 use tokio::time::{Instant, sleep};
 use tower::timeout::TimeoutLayer;
 
-use super::Error;
-use super::error::{code, describe};
-use super::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 use super::run::LEASE;
 use mosb_image::{ImageRef, PinnedRef};
+use mosb_reconcile::Error;
+use mosb_reconcile::error::{code, describe};
+use mosb_reconcile::response_timeout::{BodyTimeoutLayer, RESPONSE_TIMEOUT};
 
 /// Namespace of the overlays.
 const NAMESPACE: &str = "mosb-system";
@@ -180,16 +180,12 @@ fn pinned(image: &str, image_id: &str) -> Option<PinnedRef> {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use hyper::{Request, Response};
-    use kube::client::Body;
     use serde_json::{Value, json};
-    use tower::service_fn;
 
     use super::*;
+    use mosb_reconcile::fake_api::FakeApi;
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_has_not_reported_yet_what_runs_is_waited_for() {
@@ -201,28 +197,22 @@ mod tests {
             ("never", usize::MAX, tag, tag, 21),
             ("needless", usize::MAX, &by_digest, &by_digest, 1),
         ] {
-            let asked = Arc::new(AtomicUsize::new(0));
-            let api = {
-                let (asked, image, by_digest) =
-                    (Arc::clone(&asked), image.to_owned(), by_digest.clone());
-                service_fn(move |_: Request<Body>| {
-                    let has_reported = asked.fetch_add(1, Ordering::SeqCst) >= reports_at;
-                    let image_id = if has_reported { &*by_digest } else { "" };
-                    let pod = json!({
-                        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "x" },
-                        "spec": { "containers": [{ "name": CONTAINER, "image": image }] },
-                        "status": { "containerStatuses": [{
-                            "name": CONTAINER, "image": "", "imageID": image_id, "ready": false, "restartCount": 0,
-                        }] },
-                    });
-                    let answer = Response::new(Body::from(pod.to_string().into_bytes()));
-                    async { Ok::<_, Infallible>(answer) }
+            let asked = AtomicUsize::new(0);
+            let (sent, reported) = (image.to_owned(), by_digest.clone());
+            let api = FakeApi::new(move |_| {
+                let has_reported = asked.fetch_add(1, Ordering::SeqCst) >= reports_at;
+                let image_id = if has_reported { &*reported } else { "" };
+                json!({
+                    "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "x" },
+                    "spec": { "containers": [{ "name": CONTAINER, "image": sent }] },
+                    "status": { "containerStatuses": [{
+                        "name": CONTAINER, "image": "", "imageID": image_id, "ready": false, "restartCount": 0,
+                    }] },
                 })
-            };
-            let client = Client::new(api, "mosb-system");
-            let found = own_image(&client, "mosb-system", Some("x")).await;
+            });
+            let found = own_image(&api.client, "mosb-system", Some("x")).await;
             assert_eq!(found.as_deref(), Some(want), "{what}");
-            assert_eq!(asked.load(Ordering::SeqCst), reads, "{what}");
+            assert_eq!(api.requests().len(), reads, "{what}");
         }
     }
 

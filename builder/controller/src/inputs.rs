@@ -7,15 +7,15 @@ use super::cluster_names::{IMAGE_CONFIG, OPERATOR_IMAGES, OS_IMAGE_URL, RENDERER
 use super::snapshot::{Snapshot, Versions};
 use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
 use crate::workload::Workload;
-use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels,
 };
+use mosb_reconcile::driver::InputsHash;
 
 /// The digest of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
 /// again.
-pub fn inputs_digest(snapshot: &Snapshot) -> Digest {
+pub fn inputs(snapshot: &Snapshot) -> InputsHash {
     let mut snapshot = snapshot.clone();
     snapshot.lookup_results = Default::default();
     snapshot.earlier_problem = None;
@@ -49,7 +49,7 @@ pub fn inputs_digest(snapshot: &Snapshot) -> Digest {
             pod.metadata.resource_version = None;
         }
     }
-    Digest::of(format!("{snapshot:?}").as_bytes())
+    InputsHash::of(&format!("{snapshot:?}"))
 }
 
 fn forget_version(metadata: &mut Metadata) {
@@ -137,8 +137,8 @@ mod tests {
     use super::*;
     use crate::cluster_cache::ManagedObject;
     use crate::observe::{Facts, observe};
-    use crate::watch_health::WatchState;
     use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
+    use mosb_reconcile::watch::WatchState;
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {
         let mut object = json!({
@@ -172,8 +172,8 @@ mod tests {
         cache
     }
 
-    fn digest(cache: &ClusterCache) -> Digest {
-        inputs_digest(&observe(cache, "worker", Facts::default()))
+    fn digest(cache: &ClusterCache) -> InputsHash {
+        inputs(&observe(cache, "worker", Facts::default()))
     }
 
     #[test]

@@ -10,30 +10,18 @@
 //! pass, and never an object.
 
 mod action;
-mod active_reconciles;
 pub mod apply;
 mod base_trees;
 pub mod boot_images;
 mod cached_plans;
-mod checked_inputs;
 pub mod cluster_cache;
 mod cluster_facts;
 mod cluster_names;
 mod config_reconciler;
 mod connect;
 mod decide;
-mod decision;
-mod driver;
-mod error;
-pub mod events;
-pub mod http_server;
 mod ignition_server;
-pub mod indexed_store;
 mod inputs;
-mod key_states;
-pub mod kinds;
-pub mod lease;
-mod lease_gate;
 mod log_archive;
 mod logs;
 mod lookup;
@@ -42,51 +30,38 @@ pub mod metrics;
 mod name_list;
 mod namespaces;
 mod node_pool;
+pub mod object;
 mod observe;
 mod pod_containers;
 mod pool_reason;
 mod prepared_bases;
 mod probe;
-mod queue;
-mod reconciler;
 pub mod render;
-mod response_timeout;
 pub mod rollout;
 mod run;
-mod running_writes;
 pub mod sidecar;
 mod snapshot;
 pub mod status;
-mod target;
 pub mod user_data;
 mod view;
-pub mod watch;
-mod watch_health;
-mod worker;
 mod workload;
 
-pub use action::{Action, Attempt, NewObject, NewStatus, Patch, PoolStatusUpdate};
+pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use base_trees::BaseTreeKey;
 pub use cluster_cache::ClusterCache;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
-pub use error::Error;
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
-pub use lookup::{
-    BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Problem, Pull,
-};
+pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
+pub use mosb_reconcile::Error;
+pub use mosb_reconcile::lease::LeaseTimes;
 pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use pool_reason::PoolReason;
 pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};
 pub use run::{Options, run};
 pub use snapshot::{
-    BuildNodes, Cluster, EarlierProblem, LabelOptIn, SeenComponent, SeenInput, SeenWorkload,
-    Snapshot, Support,
+    BuildNodes, Cluster, LabelOptIn, SeenComponent, SeenInput, SeenWorkload, Snapshot, Support,
 };
-pub use target::Target;
 pub use view::{PoolPhase, PoolView, pool_views, request_rebuild};
-
-/// The field manager of all writes.
-pub const FIELD_MANAGER: &str = "mosb-controller";

@@ -12,11 +12,11 @@ use kube::api::{ListParams, LogParams};
 use kube::runtime::watcher::{Config, Event, watch_object, watcher};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::Error;
-use super::error::is_not_found;
 use super::log_archive::{read_secret, secret_name};
 use super::pod_containers::{self, container_names};
 use mosb_plan::api::{BuildName, job_name, label_value, labels};
+use mosb_reconcile::Error;
+use mosb_reconcile::error::is_not_found;
 
 /// Bytes to read of a line: as much as is archived of a container's log.
 pub(super) const MAX_LINE: usize = 64 << 10;

@@ -3,14 +3,14 @@
 //! one reconcile.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use mosb_build::JobMethod;
 use mosb_build::JobResult;
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
+use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::Finding;
 
 /// A fact to look up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,56 +164,8 @@ pub struct Planned {
 /// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).
 pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
 
-/// A transient problem is reported once it has lasted this long.
-pub const REPORT_DELAY: Duration = Duration::from_secs(60);
-
-/// Reason of a [`Problem`]: other lookups at the same registry have not been answered yet.
-pub const REGISTRY_BUSY: &str = "registry-busy";
-
 /// Reason of a [`Problem`]: a lookup timed out.
 pub const LOOKUP_TIMEOUT: &str = "lookup-timeout";
-
-/// Why a lookup or an action failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// `Transient` problems are retried. All others are reported, as is `no-rendered-config`.
-    pub class: ErrorClass,
-    /// Code for events and metrics, such as `denied`.
-    pub reason: String,
-    pub message: String,
-}
-
-impl Problem {
-    /// Nothing follows from what a watch that failed does not show. `watch`: its name, and why.
-    pub fn of_watch(watch: &str) -> Self {
-        Self {
-            class: ErrorClass::Transient,
-            reason: "watch-failed".to_owned(),
-            message: format!("the watch failed: {watch}; check the API server"),
-        }
-    }
-
-    /// A lookup waits for others: at these hosts, or for plans of other pools if there are none.
-    pub fn of_busy(hosts: &BTreeSet<String>) -> Self {
-        let message = if hosts.is_empty() {
-            "all registries: too many plans of other pools are under way; check whether the registries are slow".to_owned()
-        } else {
-            let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-            format!(
-                "{}: lookups of other pools there have not been answered yet, and this pool waits for them; check whether the host or the network is slow",
-                hosts.join(", ")
-            )
-        };
-        Self { class: ErrorClass::Transient, reason: REGISTRY_BUSY.to_owned(), message }
-    }
-
-    /// Reason and object, without the rest of the message: it may differ each time, for example if
-    /// it contains a request ID of the registry.
-    pub fn cause(&self) -> String {
-        let object = self.message.split_once(": ").map(|(object, _)| object);
-        format!("{} {}", self.reason, object.unwrap_or_default())
-    }
-}
 
 /// Whether a registry has an image.
 #[derive(Debug, Clone, PartialEq, Eq)]

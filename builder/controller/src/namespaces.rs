@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, Client};
 
 use super::cluster_names::{OPERATOR, OPERATOR_NAMESPACE};
-use super::error::code;
+use mosb_reconcile::error::code;
 
 /// The namespaces that the controller reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::lookup::Problem;
+use mosb_reconcile::Problem;
 
 /// Reason of the condition `Blocked` for [`PoolReason::Unreconcilable`].
 pub(super) const UNRECONCILABLE: &str = "Unreconcilable";

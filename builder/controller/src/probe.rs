@@ -6,11 +6,12 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::error::code;
-use super::kinds::Kind;
 use super::snapshot::Support;
-use super::{Error, FIELD_MANAGER};
 use mosb_image::RepoRef;
+use mosb_reconcile::Error;
+use mosb_reconcile::error::code;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::FIELD_MANAGER;
 
 /// Whether pods really get user namespaces: the API server keeps the field in a dry run, and the
 /// container runtime of every node supports it.

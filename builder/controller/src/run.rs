@@ -12,24 +12,26 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Error;
-use super::active_reconciles::ActiveReconciles;
-use super::apply::Executor;
+use super::apply::BuildExecutor;
 use super::boot_images::BootImageReconciler;
 use super::cluster_cache::{ClusterCache, Tasks, Trigger};
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
-use super::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
-use super::http_server::{HealthSource, Server};
 use super::ignition_server::IgnitionServerReconciler;
-use super::lease::{Lease, LeaseTimes};
-use super::lease_gate::gated;
 use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
 use super::namespaces::Namespaces;
 use super::render::Renderer;
-use super::rollout::{OwnPlace, RolloutReconciler};
-use super::user_data::UserDataReconciler;
+use super::rollout::{OwnPlace, RolloutExecutor, RolloutReconciler};
+use super::user_data::{UserDataExecutor, UserDataReconciler};
+use mosb_plan::api::shortened;
+use mosb_reconcile::Error;
+use mosb_reconcile::driver::ActiveReconciles;
+use mosb_reconcile::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
+use mosb_reconcile::http_server::{HealthSource, Server};
+use mosb_reconcile::lease::gated;
+use mosb_reconcile::lease::{Lease, LeaseTimes};
+use mosb_reconcile::write::Executor;
 
 pub const LEASE: &str = "mosb-controller";
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.
@@ -65,7 +67,7 @@ pub struct Options {
 }
 
 /// All controllers, started together.
-type Controllers = Arc<[Arc<dyn Controller>]>;
+type Controllers = Arc<[Arc<dyn Controller<Trigger>>]>;
 
 struct ControllerHealth {
     cache: Arc<ClusterCache>,
@@ -136,45 +138,52 @@ pub async fn run(
         limits: Arc::new(LookupLimits::new(options.lookup_timeout)),
     };
     let facts = Arc::<ClusterFacts>::default();
-    let executor = Executor {
+    let writes = Executor {
         client: client.clone(),
-        evictions: gated(evictions, &lease, &options.namespaces.own),
-        cache: Arc::clone(&cache),
         lease: lease.clone(),
-        instance: options.identity.clone(),
+        own_writes: Arc::clone(&cache.own_writes),
+        // The longest value that the API allows.
+        instance: shortened(&options.identity, 128),
+        namespace: options.namespaces.own.clone(),
+    };
+    let builds = BuildExecutor {
+        writes: writes.clone(),
+        cache: Arc::clone(&cache),
         builder_image: options.builder_image.clone(),
         security_context_constraints: options.security_context_constraints,
     };
-    let own = OwnPlace {
-        node: options.node.clone(),
-        image: options.builder_image.clone().unwrap_or_default(),
-    };
-    let configs = ConfigReconciler::new(
-        resolver.clone(),
-        executor.clone(),
-        Arc::clone(&metrics),
-        Arc::clone(&facts),
-    );
+    let configs =
+        ConfigReconciler::new(resolver.clone(), builds, Arc::clone(&metrics), Arc::clone(&facts));
+    let secrets = UserDataExecutor(writes.clone());
     let user_data =
-        UserDataReconciler::new(resolver.clone(), executor.clone(), Arc::clone(&metrics));
-    let ignition_server = IgnitionServerReconciler::new(resolver.clone(), executor.clone());
-    let mut controllers: Vec<Arc<dyn Controller>> = vec![
-        Driver::new(configs, &cache, &active),
-        Driver::new(user_data, &cache, &active),
-        Driver::new(ignition_server, &cache, &active),
+        UserDataReconciler::new(resolver.clone(), secrets.clone(), Arc::clone(&metrics));
+    let ignition_server = IgnitionServerReconciler::new(resolver.clone(), secrets);
+    let driving = (&cache.watch_health, &cache.own_writes, &active);
+    let mut controllers: Vec<Arc<dyn Controller<Trigger>>> = vec![
+        Driver::new(configs, driving),
+        Driver::new(user_data, driving),
+        Driver::new(ignition_server, driving),
     ];
     if options.render {
-        let renderer = Renderer::new(resolver.clone(), executor.clone());
-        controllers.push(Driver::new(renderer, &cache, &active));
+        controllers.push(Driver::new(Renderer::new(resolver.clone(), writes.clone()), driving));
     }
     if options.boot_images {
-        let (resolver, executor) = (resolver.clone(), executor.clone());
-        let boot_images = BootImageReconciler::new(resolver, executor, Arc::clone(&metrics));
-        controllers.push(Driver::new(boot_images, &cache, &active));
+        let (resolver, writes) = (resolver.clone(), writes.clone());
+        let boot_images = BootImageReconciler::new(resolver, writes, Arc::clone(&metrics));
+        controllers.push(Driver::new(boot_images, driving));
     }
     if options.rollout {
+        let own = OwnPlace {
+            node: options.node.clone(),
+            image: options.builder_image.clone().unwrap_or_default(),
+        };
+        let executor = RolloutExecutor {
+            writes,
+            evictions: gated(evictions, &lease, &options.namespaces.own),
+            cache: Arc::clone(&cache),
+        };
         let rollout = RolloutReconciler::new(resolver, executor, own, Arc::clone(&metrics));
-        controllers.push(Driver::new(rollout, &cache, &active));
+        controllers.push(Driver::new(rollout, driving));
     }
     let controllers: Controllers = controllers.into();
     let dispatching = (Arc::clone(&cache), Arc::clone(&controllers));

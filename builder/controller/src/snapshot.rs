@@ -15,6 +15,8 @@ use crate::workload::Workload;
 use mosb_build::JobResult;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
+use mosb_reconcile::write::Target;
+use mosb_reconcile::{EarlierProblem, Kind};
 
 /// The objects that lookups read, by name, with the version that was seen; none if the object does
 /// not exist.
@@ -89,14 +91,6 @@ impl Snapshot {
     }
 }
 
-/// A problem that was reported before with the same inputs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EarlierProblem {
-    pub cause: String,
-    /// For how long there have been problems with these inputs.
-    pub lasted: Duration,
-}
-
 /// A workload and its pods.
 #[derive(Debug, Clone)]
 pub struct SeenWorkload {
@@ -130,6 +124,18 @@ pub struct SeenInput {
     pub deleting: bool,
 }
 
+/// An input is deleted in whatever version.
+impl From<&SeenInput> for Target {
+    fn from(input: &SeenInput) -> Self {
+        Self {
+            kind: input.kind.into(),
+            name: input.name.clone(),
+            uid: input.uid.clone(),
+            version: None,
+        }
+    }
+}
+
 /// A MachineConfig that sets a pool's pre-built image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenComponent {
@@ -153,6 +159,17 @@ impl SeenComponent {
     /// Whether it sets this image, with or without a tag beside the digest.
     pub fn brings(&self, image: &PinnedRef) -> bool {
         self.image.parse::<PinnedRef>().as_ref() == Ok(image)
+    }
+}
+
+impl From<&SeenComponent> for Target {
+    fn from(component: &SeenComponent) -> Self {
+        Self {
+            kind: Kind::MachineConfig,
+            name: component.name.clone(),
+            uid: component.uid.clone(),
+            version: Some(component.resource_version.clone()),
+        }
     }
 }
 

@@ -6,15 +6,15 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::Error;
 use super::cluster_cache::ClusterCache;
 use super::decide::decide;
-use super::kinds::Kind;
-use super::lookup::Problem;
 use super::observe::{Facts, observe};
 use super::pool_reason::{PoolReason, UNRECONCILABLE};
 use crate::status::BLOCKED;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
+use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
+use mosb_reconcile::kinds::Kind;
 use mosb_types::ErrorClass;
 
 /// State of a pool.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What the caller should do about an error. The serialized words are those of a build pod's
 /// result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorClass {
     /// The other side did not answer, or not now: retry. Exit code 3.
     #[serde(rename = "retry")]

@@ -12,7 +12,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DynamicObject, ListParams, PartialObjectMeta};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
-use mosb_controller::kinds::Kind;
+use mosb_reconcile::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;

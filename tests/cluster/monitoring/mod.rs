@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use mosb_build::JobMethod;
 use mosb_controller::boot_images::BootImageFigures;
-use mosb_controller::kinds::Kind;
 use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
     EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase,
 };
-use mosb_controller::{Action, Attempt, NewObject, NewStatus, PreparedUse, Snapshot, Target};
+use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object, object};
 use mosb_plan::api::MachineOsBuild;
 use mosb_plan::api::boot_images::ManagedKind;
+use mosb_reconcile::Kind;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
@@ -77,19 +77,16 @@ fn everything() -> Metrics {
     };
     let metrics = Metrics::default();
     let steps = [
-        Action::Create(NewObject::MachineOsBuild(Box::new(new))),
-        Action::CreateWorkload(Attempt {
+        Action::Create(new_object::build(&new)),
+        Action::Effect(BuildEffect::CreateWorkload(Attempt {
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),
             number: 2,
             builder: mosb_plan::api::ImageBuilderType::Job,
             method: JobMethod::Direct,
             prepared: PreparedUse::Without,
-        }),
-        Action::ReplaceStatus(
-            Target::of(Kind::MachineOsBuild, &ended.metadata),
-            NewStatus::MachineOsBuild(Box::new(ended.status.clone())),
-        ),
+        })),
+        object::replace_status(Kind::MachineOsBuild, &ended.metadata, &ended.status),
     ];
     metrics.record_actions(&cluster, &steps);
     cluster.builds = vec![ended];

@@ -1,110 +1,180 @@
-//! An object to create, and the body of its request.
+//! The objects that the controller of images creates, and what one with the name of a new one is.
+//! Pure.
 
 use std::sync::Arc;
 
+use kube::ResourceExt as _;
 use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::kinds::Kind;
-use crate::rollout::{NodeJobRequest, node_job};
-use crate::workload::{Input, Workload};
-use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig};
+use crate::workload::{Input, Workload, kind_of};
+use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig, Metadata, labels};
+use mosb_reconcile::Kind;
+use mosb_reconcile::write::{Existing, IfExists, NewObject};
 
-/// A complete object that does not exist yet.
-#[derive(Debug, Clone, PartialEq)]
-pub enum NewObject {
-    /// For a pool that opted in by its label; its status is empty.
-    MachineOsConfig(Box<MachineOsConfig>),
-    /// Its status is empty.
-    MachineOsBuild(Box<MachineOsBuild>),
-    /// The MachineConfig that brings a pool its pre-built image.
-    Component(Box<MachineConfig>),
-    /// A rendered MachineConfig.
-    Rendered(Arc<Value>),
-    Workload(Workload),
-    Input(Box<Input>),
-    /// A Job on a machine, owned by its Node.
-    NodeJob(Box<NodeJobRequest>),
+/// For a pool that opted in by its label; its status is empty.
+pub fn config(config: &MachineOsConfig) -> NewObject {
+    let body = json!({ "metadata": config.metadata, "spec": config.spec });
+    ours(Kind::MachineOsConfig, &config.metadata, body, IfExists::DecideAgain)
 }
 
-impl NewObject {
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::MachineOsConfig(_) => Kind::MachineOsConfig,
-            Self::MachineOsBuild(_) => Kind::MachineOsBuild,
-            Self::Component(_) | Self::Rendered(_) => Kind::MachineConfig,
-            Self::Workload(workload) => workload.builder().into(),
-            Self::Input(input) => input.kind().into(),
-            Self::NodeJob(_) => Kind::NodeJob,
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        match self {
-            Self::MachineOsConfig(config) => &config.metadata.name,
-            Self::MachineOsBuild(build) => &build.metadata.name,
-            Self::Component(config) => &config.metadata.name,
-            Self::Rendered(config) => config["metadata"]["name"].as_str().unwrap_or_default(),
-            Self::Workload(workload) => workload.name(),
-            Self::Input(input) => input.name(),
-            Self::NodeJob(job) => &job.name,
-        }
-    }
-
-    /// UID of the owner that a view shows together with the object.
-    pub fn owner_uid(&self) -> Option<&str> {
-        match self {
-            Self::MachineOsBuild(build) => {
-                build.metadata.owner_references.first().map(|owner| &*owner.uid)
-            }
-            Self::Workload(workload) => first_owner(workload.metadata()),
-            Self::Input(input) => first_owner(input.metadata()),
-            Self::NodeJob(job) => Some(&job.node_uid),
-            Self::MachineOsConfig(_) | Self::Component(_) | Self::Rendered(_) => None,
-        }
-    }
-
-    /// The body, in JSON.
-    pub fn body(&self) -> Vec<u8> {
-        match self {
-            Self::MachineOsConfig(config) => {
-                self.dynamic(json!({ "metadata": config.metadata, "spec": config.spec }))
-            }
-            Self::MachineOsBuild(build) => self.dynamic(json!(build)),
-            Self::Component(config) => self.dynamic(json!(config)),
-            Self::Rendered(config) => bytes(&**config),
-            Self::Workload(workload) => match workload {
-                Workload::Job(job) => bytes(job),
-                Workload::Pod(pod) => bytes(pod),
-                Workload::Build(build) => bytes(build),
-            },
-            Self::Input(input) => match &**input {
-                Input::ConfigMap(map) => bytes(map),
-                Input::Secret(secret) => bytes(secret),
-                Input::ServiceAccount(account) => bytes(account),
-                Input::Role(role) => bytes(role),
-                Input::RoleBinding(binding) => bytes(binding),
-            },
-            Self::NodeJob(request) => bytes(&node_job(request)),
-        }
-    }
-
-    /// An object of ours as the API has it: with its kind, and without the metadata that only the
-    /// API server sets.
-    fn dynamic(&self, mut object: Value) -> Vec<u8> {
-        let resource = self.kind().resource();
-        object["apiVersion"] = json!(resource.api_version);
-        object["kind"] = json!(resource.kind);
-        let object: DynamicObject = serde_json::from_value(object).expect("an object of the API");
-        bytes(&object)
+/// Its status is empty.
+pub fn build(build: &MachineOsBuild) -> NewObject {
+    let owner = build.metadata.owner_references.first();
+    NewObject {
+        owner_uid: owner.map(|owner| owner.uid.clone()),
+        ..ours(
+            Kind::MachineOsBuild,
+            &build.metadata,
+            json!(build),
+            IfExists::CompareMetadata(compare_build),
+        )
     }
 }
 
-fn first_owner(meta: &ObjectMeta) -> Option<&str> {
-    meta.owner_references.as_ref()?.first().map(|owner| &*owner.uid)
+/// The MachineConfig that brings a pool its pre-built image.
+pub fn component(config: &MachineConfig) -> NewObject {
+    ours(Kind::MachineConfig, &config.metadata, json!(config), IfExists::DecideAgain)
 }
 
-fn bytes(object: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(object).expect("the API's own fields are JSON")
+pub fn workload(workload: &Workload) -> NewObject {
+    let kind = kind_of(workload.builder());
+    let if_exists = IfExists::CompareMetadata(compare_workload);
+    match workload {
+        Workload::Job(job) => owned(kind, workload.metadata(), job, if_exists),
+        Workload::Pod(pod) => owned(kind, workload.metadata(), pod, if_exists),
+        Workload::Build(build) => owned(kind, workload.metadata(), build, if_exists),
+    }
+}
+
+pub fn input(input: &Input) -> NewObject {
+    let (kind, metadata) = (input.kind().into(), input.metadata());
+    let if_exists = IfExists::CompareMetadata(compare_input);
+    match input {
+        Input::ConfigMap(map) => owned(kind, metadata, map, if_exists),
+        Input::Secret(secret) => owned(kind, metadata, secret, if_exists),
+        Input::ServiceAccount(account) => owned(kind, metadata, account, if_exists),
+        Input::Role(role) => owned(kind, metadata, role, if_exists),
+        Input::RoleBinding(binding) => owned(kind, metadata, binding, if_exists),
+    }
+}
+
+/// An object of ours as the API has it: with its kind, and without the metadata that only the API
+/// server sets.
+fn ours(kind: Kind, metadata: &Metadata, mut body: Value, if_exists: IfExists) -> NewObject {
+    let resource = kind.resource();
+    body["apiVersion"] = json!(resource.api_version);
+    body["kind"] = json!(resource.kind);
+    let object: DynamicObject = serde_json::from_value(body).expect("an object of the API");
+    let (name, body) = (metadata.name.clone(), Arc::new(json!(object)));
+    NewObject { kind, name, owner_uid: None, body, if_exists }
+}
+
+fn owned(kind: Kind, meta: &ObjectMeta, object: &impl Serialize, if_exists: IfExists) -> NewObject {
+    let owner = meta.owner_references.iter().flatten().next();
+    NewObject {
+        kind,
+        name: meta.name.clone().unwrap_or_default(),
+        owner_uid: owner.map(|owner| owner.uid.clone()),
+        body: Arc::new(json!(object)),
+        if_exists,
+    }
+}
+
+/// Created by an earlier pass, or being deleted: the watch will show it.
+fn compare_build(new: &NewObject, there: &DynamicObject) -> Existing {
+    let meta = &there.metadata;
+    outdated_if(is_controlled_by(meta, new) || meta.deletion_timestamp.is_some())
+}
+
+fn compare_workload(new: &NewObject, there: &DynamicObject) -> Existing {
+    let attempt = there.annotations().get(labels::ATTEMPT).map(String::as_str);
+    let wanted = new.body["metadata"]["annotations"][labels::ATTEMPT].as_str();
+    if is_controlled_by(&there.metadata, new) && attempt == wanted {
+        return Existing::Same;
+    }
+    outdated_if(is_leftover(there))
+}
+
+fn compare_input(new: &NewObject, there: &DynamicObject) -> Existing {
+    let owner = new.owner_uid.as_deref().unwrap_or_default();
+    if there.owner_references().iter().any(|one| one.uid == owner) {
+        return Existing::Same;
+    }
+    outdated_if(is_leftover(there))
+}
+
+fn outdated_if(is_outdated: bool) -> Existing {
+    if is_outdated { Existing::Outdated } else { Existing::NotOurs }
+}
+
+/// Whether it belongs to an earlier attempt or build and is being deleted.
+fn is_leftover(there: &DynamicObject) -> bool {
+    there.labels().contains_key(labels::EPHEMERAL_BUILD_OBJECT)
+}
+
+/// Whether the owner of the new object controls the one that exists.
+fn is_controlled_by(meta: &ObjectMeta, new: &NewObject) -> bool {
+    let uid = new.owner_uid.as_deref().unwrap_or_default();
+    let mut owners = meta.owner_references.iter().flatten();
+    !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// An object of a build with this owner and attempt.
+    fn object(owner: &str, attempt: &str) -> Value {
+        json!({ "metadata": {
+            "name": "x",
+            "labels": { labels::EPHEMERAL_BUILD_OBJECT: "" },
+            "annotations": { labels::ATTEMPT: attempt },
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "X", "name": "x", "uid": owner, "controller": true }],
+        } })
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn an_existing_object_is_ours_or_deleted_or_a_conflict() {
+        let new = object("owner", "2");
+        let build = build(&read(new.clone()));
+        let job = workload(&Workload::Job(read(new.clone())));
+        let secret = input(&Input::Secret(read(new.clone())));
+        let mut foreign = object("other", "2");
+        foreign["metadata"]["labels"] = json!({});
+        let mut deleted = foreign.clone();
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        for (what, new, there, want) in [
+            ("our build", &build, &new, Existing::Outdated),
+            ("a build that is being deleted", &build, &deleted, Existing::Outdated),
+            ("another's build", &build, &foreign, Existing::NotOurs),
+            ("this workload", &job, &new, Existing::Same),
+            ("one of an earlier attempt", &job, &object("owner", "1"), Existing::Outdated),
+            ("one of an earlier build", &job, &object("other", "2"), Existing::Outdated),
+            ("another's Job", &job, &foreign, Existing::NotOurs),
+            ("this input", &secret, &object("owner", "1"), Existing::Same),
+            ("an input of an earlier workload", &secret, &object("other", "2"), Existing::Outdated),
+            ("another's Secret", &secret, &foreign, Existing::NotOurs),
+        ] {
+            let IfExists::CompareMetadata(compare) = new.if_exists else { panic!("{what}") };
+            assert_eq!(compare(new, &read(there.clone())), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_ours_has_its_kind_and_no_status() {
+        let new = config(&read(json!({ "metadata": { "name": "x", "uid": "u" } })));
+        assert_eq!(
+            (&new.body["kind"], &new.body["status"]),
+            (&json!("MachineOSConfig"), &Value::Null)
+        );
+        assert_eq!(new.body["apiVersion"], "machineconfiguration.openshift.io/v1");
+    }
 }

@@ -8,17 +8,17 @@ use kube::Api;
 use kube::api::{ObjectMeta, Patch};
 use serde_json::{Map, Value, json};
 
-use super::Executor;
-use super::write::{patch_params, post_params};
-use crate::Error;
+use super::BuildExecutor;
 use crate::base_trees::BaseTreeKey;
 use crate::cluster_names::BASE_TREES;
-use crate::error;
 use crate::observe::base_trees;
 use crate::snapshot::{base_of, prepared_base_of};
 use mosb_image::Digest;
+use mosb_reconcile::Error;
+use mosb_reconcile::error;
+use mosb_reconcile::write::{patch_params, post_params};
 
-impl Executor {
+impl BuildExecutor {
     /// Adds an entry, and removes those of bases that no build uses, or that can't be read.
     pub(super) async fn record_base_tree(&self, key: &BaseTreeKey, image: &Digest) {
         let builds = self.cache.builds.list();
@@ -46,7 +46,8 @@ impl Executor {
         image: &Digest,
         unused: Vec<String>,
     ) -> Result<(), Error> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
+        let api: Api<ConfigMap> =
+            Api::namespaced(self.writes.client.clone(), &self.cache.namespace);
         let object = format!("configmap {}/{BASE_TREES}", self.cache.namespace);
         let mut data = Map::new();
         data.extend(unused.into_iter().map(|key| (key, Value::Null)));

@@ -1,33 +1,32 @@
-//! Creates workloads and their inputs from the plan of the pass.
+//! Creates workloads and their inputs from the plan of the build.
 
 use futures_util::future::join_all;
 
-use super::{ApplyError, Executor, ReconcilePass};
-use crate::action::{Attempt, NewObject};
-use crate::kinds::Kind;
-use crate::lookup::Problem;
+use super::{BuildExecutor, BuildState};
+use crate::action::{Attempt, new_object};
 use crate::lookups::WorkloadParams;
-use crate::target::Target;
 use crate::workload::{Input, JobRequest, Workload, account_before, inputs};
+use mosb_reconcile::write::{ApplyError, NewObject, Target};
+use mosb_reconcile::{Kind, Problem};
 use mosb_types::ErrorClass;
 
-impl Executor {
-    fn request(&self, attempt: &Attempt, pass: &ReconcilePass) -> Result<JobRequest, ApplyError> {
-        let Some(plan) = &pass.plan else {
+impl BuildExecutor {
+    fn request(&self, attempt: &Attempt, build: &BuildState) -> Result<JobRequest, ApplyError> {
+        let Some(plan) = &build.plan else {
             return Err(ApplyError::Problem(Problem {
                 class: ErrorClass::Internal,
                 reason: "internal".to_owned(),
-                message: format!("{}: no plan for the workload", pass.config),
+                message: format!("{}: no plan for the workload", build.config),
             }));
         };
         let params = WorkloadParams {
             build_uid: &attempt.build_uid,
-            config: &pass.config,
+            config: &build.config,
             attempt: attempt.number,
             builder: attempt.builder,
             method: attempt.method,
             prepared: attempt.prepared,
-            user_namespaces: pass.facts.user_namespaces,
+            user_namespaces: build.facts.user_namespaces,
             builder_image: self.builder_image.as_deref(),
             security_context_constraints: self.security_context_constraints,
         };
@@ -37,30 +36,29 @@ impl Executor {
     pub(super) async fn create_workload(
         &self,
         attempt: &Attempt,
-        pass: &ReconcilePass,
+        build: &BuildState,
     ) -> Result<(), ApplyError> {
-        let request = self.request(attempt, pass)?;
+        let request = self.request(attempt, build)?;
         let workload = Workload::new(&request);
         if let Workload::Pod(_) = workload {
             let account = Input::ServiceAccount(account_before(&request));
-            self.create(&NewObject::Input(Box::new(account))).await?;
+            self.writes.create(&new_object::input(&account)).await?;
         }
-        self.create(&NewObject::Workload(workload)).await
+        self.writes.create(&new_object::workload(&workload)).await
     }
 
     pub(super) async fn create_inputs(
         &self,
         attempt: &Attempt,
         workload: &Target,
-        pass: &ReconcilePass,
+        build: &BuildState,
     ) -> Result<(), ApplyError> {
-        let inputs = inputs(&self.request(attempt, pass)?, &workload.uid);
-        let inputs: Vec<_> =
-            inputs.into_iter().map(|one| NewObject::Input(Box::new(one))).collect();
+        let inputs = inputs(&self.request(attempt, build)?, &workload.uid);
+        let inputs: Vec<_> = inputs.iter().map(new_object::input).collect();
         // Create all of them: one failure must not delay the others.
         let mut done = Ok(());
         for inputs in in_order(inputs) {
-            for created in join_all(inputs.iter().map(|input| self.create(input))).await {
+            for created in join_all(inputs.iter().map(|input| self.writes.create(input))).await {
                 done = done.and(created);
             }
         }
@@ -71,7 +69,7 @@ impl Executor {
 /// What is created at once, and what follows: the API server rejects a RoleBinding until its Role
 /// exists.
 fn in_order(inputs: Vec<NewObject>) -> [Vec<NewObject>; 2] {
-    let (bindings, others) = inputs.into_iter().partition(|one| one.kind() == Kind::RoleBinding);
+    let (bindings, others) = inputs.into_iter().partition(|one| one.kind == Kind::RoleBinding);
     [others, bindings]
 }
 
@@ -86,9 +84,9 @@ mod tests {
             Input::ServiceAccount(Default::default()),
             Input::Role(Default::default()),
         ];
-        let inputs = inputs.into_iter().map(|one| NewObject::Input(Box::new(one))).collect();
+        let inputs = inputs.iter().map(new_object::input).collect();
         let [first, second] = in_order(inputs);
-        let kinds = |of: &[NewObject]| of.iter().map(NewObject::kind).collect::<Vec<_>>();
+        let kinds = |of: &[NewObject]| of.iter().map(|one| one.kind).collect::<Vec<_>>();
         assert_eq!(kinds(&first), [Kind::ServiceAccount, Kind::Role]);
         assert_eq!(kinds(&second), [Kind::RoleBinding]);
     }

@@ -5,27 +5,24 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
 use kube::api::LogParams;
-use kube::{Api, ResourceExt as _};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Executor;
-use super::error::{ApplyError, apply_error};
-use super::existing::compare;
-use crate::action::NewObject;
+use super::BuildExecutor;
+use crate::action::new_object;
 use crate::log_archive::{ArchiveLogs, LogTail};
 use crate::logs::{RawLine, lines};
-use crate::target::Target;
 use crate::workload::Input;
-use crate::{Error, error};
 use mosb_build::Redactor;
+use mosb_reconcile::error;
+use mosb_reconcile::waits::KUBELET_LOG;
+use mosb_reconcile::write::{ApplyError, Existing, Target, apply_error};
 
 /// How long archiving may delay the next action of a build.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to retry, for all containers together, if the kubelet does not serve a log yet, and the
-/// delay between tries.
+/// How long to retry, for all containers together, if the kubelet does not serve a log yet.
 const KUBELET_LOG_TIMEOUT: Duration = Duration::from_secs(5);
-const LOG_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Lines to request per container. Nodes store at most 16 KiB of a line in one piece.
 const MAX_LINES: i64 = 1000;
 
@@ -40,7 +37,7 @@ enum ArchiveError {
     ApplyError(#[from] ApplyError),
 }
 
-impl Executor {
+impl BuildExecutor {
     pub(super) async fn archive_logs(&self, archive: &ArchiveLogs) {
         let why = match timeout(ARCHIVE_TIMEOUT, self.try_archive_logs(archive)).await {
             Ok(Ok(())) => return,
@@ -53,7 +50,7 @@ impl Executor {
 
     async fn try_archive_logs(&self, archive: &ArchiveLogs) -> Result<(), ArchiveError> {
         let namespace = &self.cache.namespace;
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let secrets: Api<Secret> = Api::namespaced(self.writes.client.clone(), namespace);
         let mut data = Vec::new();
         for name in &archive.secrets {
             let found = secrets.get_opt(name).await;
@@ -72,7 +69,7 @@ impl Executor {
                 && archive.begun.contains(container)
                 && began.elapsed() < KUBELET_LOG_TIMEOUT
             {
-                sleep(LOG_RETRY_DELAY).await;
+                sleep(KUBELET_LOG).await;
                 tail = self.tail(&archive.pod, container, &redactor).await;
             }
             match tail {
@@ -90,34 +87,28 @@ impl Executor {
     /// Replaces the logs of an earlier attempt, or those written before a restart. Equal ones stay:
     /// a controller that is killed after each write would otherwise delete and create them for ever.
     async fn replace(&self, secrets: &Api<Secret>, secret: Secret) -> Result<(), ArchiveError> {
-        let new = NewObject::Input(Box::new(Input::Secret(secret.clone())));
-        let object = || self.describe(new.kind(), new.name());
-        let Err(error) = self.post(&new).await else {
+        let new = new_object::input(&Input::Secret(secret.clone()));
+        let object = || self.writes.describe(new.kind, &new.name);
+        let Err(error) = self.writes.post(&new).await else {
             return Ok(());
         };
         if !error::is_conflict(&error) {
             return Err(apply_error(object(), "create")(error).into());
         }
-        let there = self.existing(&new).await.map_err(apply_error(object(), "get"))?;
-        if let Some(there) = there {
+        let existing = self.writes.existing(&new).await.map_err(apply_error(object(), "get"))?;
+        if let (compared, Some(uid)) = existing {
             // Those of an earlier build are being deleted.
-            let compared = compare(&new, Some(&there), object());
-            if let Err(ApplyError::Api(Error::NotOurs { .. })) = compared {
+            if compared == Existing::NotOurs {
                 return Err(ArchiveError::InTheWay);
             }
-            let found = secrets.get_opt(new.name()).await.map_err(apply_error(object(), "get"))?;
+            let found = secrets.get_opt(&new.name).await.map_err(apply_error(object(), "get"))?;
             if found.is_some_and(|found| has_same_logs(&found, &secret)) {
                 return Ok(());
             }
-            let target = Target {
-                kind: new.kind(),
-                name: new.name().to_owned(),
-                uid: there.uid().unwrap_or_default(),
-                version: None,
-            };
-            self.delete(&target, None).await?;
+            let target = Target { kind: new.kind, name: new.name.clone(), uid, version: None };
+            self.writes.delete(&target, None).await?;
         }
-        let created = self.post(&new).await;
+        let created = self.writes.post(&new).await;
         Ok(created.map(drop).map_err(apply_error(object(), "create"))?)
     }
 
@@ -128,7 +119,7 @@ impl Executor {
         redactor: &Redactor,
     ) -> Result<LogTail, ApplyError> {
         let namespace = &self.cache.namespace;
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let pods: Api<Pod> = Api::namespaced(self.writes.client.clone(), namespace);
         let params = LogParams {
             container: Some(container.to_owned()),
             tail_lines: Some(MAX_LINES),
@@ -173,10 +164,16 @@ fn redact(redactor: &Redactor, line: RawLine) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use k8s_openapi::ByteString;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster_cache::ClusterCache;
     use crate::logs::{CUT_MARK, MAX_LINE};
+    use mosb_plan::api::labels;
+    use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 
     #[test]
     fn no_part_of_a_credential_is_left_where_a_line_was_cut() {
@@ -194,5 +191,82 @@ mod tests {
         }
         let whole = RawLine { text: format!("a {secret}"), is_cut: false };
         assert_eq!(redact(&redactor, whole), "a [secret]");
+    }
+
+    /// An API server that has the log of a pod and one Secret. After a write, it gives no more
+    /// answers.
+    fn server_until_a_write(
+        secret: &Arc<Mutex<Option<Value>>>,
+        has_written: &Arc<Mutex<bool>>,
+    ) -> FakeApi {
+        let (secret, has_written) = (Arc::clone(secret), Arc::clone(has_written));
+        FakeApi::new(move |request| {
+            if *has_written.lock().unwrap() {
+                return FakeAnswer::Never;
+            }
+            let mut secret = secret.lock().unwrap();
+            let answer = match (&*request.method, &*secret) {
+                ("GET", _) if request.path.ends_with("/log") => json!("a line").into(),
+                ("GET", Some(there)) => there.clone().into(),
+                ("GET", None) => FakeAnswer::failure(404),
+                ("POST", Some(_)) => FakeAnswer::failure(409),
+                ("POST", None) => {
+                    let mut new = request.body.clone();
+                    new["metadata"]["uid"] = json!("of-secret");
+                    *secret = Some(new.clone());
+                    FakeAnswer::Json(201, new)
+                }
+                ("DELETE", _) => secret.take().unwrap_or_default().into(),
+                other => panic!("{other:?}"),
+            };
+            let is_done = matches!(answer, FakeAnswer::Json(..300, _));
+            *has_written.lock().unwrap() = request.is_write() && is_done;
+            answer
+        })
+    }
+
+    fn executor_on(api: &FakeApi) -> BuildExecutor {
+        BuildExecutor {
+            writes: api.into(),
+            cache: Arc::new(ClusterCache::empty("ns")),
+            builder_image: None,
+            security_context_constraints: false,
+        }
+    }
+
+    /// Each start ends with its first write.
+    #[tokio::test(start_paused = true)]
+    async fn a_controller_that_is_killed_after_each_write_archives_logs_once() {
+        let archive = |attempt: u32| ArchiveLogs {
+            build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
+            build_uid: "of-build".to_owned(),
+            attempt,
+            labels: [(labels::EPHEMERAL_BUILD_OBJECT, "")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            annotations: [(labels::ATTEMPT.to_owned(), attempt.to_string())].into(),
+            pod: "x".to_owned(),
+            containers: vec!["image-build".to_owned()],
+            begun: ["image-build".to_owned()].into(),
+            secrets: Vec::new(),
+        };
+        let secret: Arc<Mutex<Option<Value>>> = Arc::default();
+        // The first attempt writes them; the second one deletes and writes them.
+        for (attempt, writes) in [(1, 1), (2, 2)] {
+            let mut starts = 0;
+            loop {
+                let has_written: Arc<Mutex<bool>> = Arc::default();
+                let executor = executor_on(&server_until_a_write(&secret, &has_written));
+                executor.archive_logs(&archive(attempt)).await;
+                if !*has_written.lock().unwrap() {
+                    break;
+                }
+                starts += 1;
+                assert!(starts <= writes, "attempt {attempt}: it writes for ever");
+            }
+            assert_eq!(starts, writes, "attempt {attempt}");
+            let secret = secret.lock().unwrap().clone().unwrap();
+            assert_eq!(secret["metadata"]["annotations"][labels::ATTEMPT], attempt.to_string());
+        }
     }
 }

@@ -6,17 +6,17 @@ use kube::Api;
 use kube::api::{ObjectMeta, Patch};
 use serde_json::json;
 
-use super::Executor;
-use super::write::{patch_params, post_params};
-use crate::Error;
+use super::BuildExecutor;
 use crate::cluster_names::PREPARED_BASES;
-use crate::error;
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
+use mosb_reconcile::Error;
+use mosb_reconcile::error;
 
 /// Another pool may create or delete it at the same time.
 const TRIES: u32 = 3;
+use mosb_reconcile::write::{patch_params, post_params};
 
-impl Executor {
+impl BuildExecutor {
     pub(super) async fn record_prepared_base(&self, key: &PreparedBaseKey, base: PreparedBase) {
         if let Err(error) = self.write_prepared_base(key, base).await {
             tracing::warn!(
@@ -35,7 +35,8 @@ impl Executor {
         key: &PreparedBaseKey,
         base: PreparedBase,
     ) -> Result<(), Error> {
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.cache.namespace);
+        let api: Api<ConfigMap> =
+            Api::namespaced(self.writes.client.clone(), &self.cache.namespace);
         let object = || format!("configmap {}/{PREPARED_BASES}", self.cache.namespace);
         let mut tries = 1;
         loop {

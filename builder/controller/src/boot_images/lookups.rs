@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::snapshot::BootImageSnapshot;
 use crate::lookups::Resolver;
-use crate::reconciler::NoDecision;
 use crate::user_data::{SecretRef, read_secret};
+use mosb_reconcile::driver::NoDecision;
 
 /// The most Secrets that are read in one pass; the next pass reads the others. What is read is kept
 /// for the pass, and is little: most sets share a Secret, and a Role must name each.

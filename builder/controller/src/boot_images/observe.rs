@@ -6,10 +6,10 @@ use super::STATUS_NAME;
 use super::snapshot::{BootImageSnapshot, FailedWrite, GoldenState};
 use crate::cluster_cache::{BootImageKind, ClusterCache, Trigger};
 use crate::cluster_names::BOOT_IMAGES;
-use crate::lookup::Problem;
 use crate::user_data::SecretRef;
 use mosb_boot_image::{Architecture, Golden};
 use mosb_plan::api::labels;
+use mosb_reconcile::Problem;
 
 /// The name of OpenShift's singletons, but ClusterVersion.
 const CLUSTER: &str = "cluster";

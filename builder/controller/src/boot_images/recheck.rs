@@ -4,24 +4,14 @@ use std::time::{Duration, Instant};
 
 use super::plan::BootImagePlan;
 use super::snapshot::BootImageSnapshot;
-
-const RECHECK: Duration = Duration::from_secs(600);
-/// The same while a set needs its stub, or a kind can't be listed: no watch shows a stub, or a right,
-/// or that it has recovered.
-const RIGHTS_RECHECK: Duration = Duration::from_secs(60);
-/// When a write that was refused is tried again.
-pub(super) const REFUSED_RETRY: Duration = Duration::from_secs(300);
-/// When a write that failed otherwise is tried again.
-pub(super) const FAILED_RETRY: Duration = Duration::from_secs(30);
-/// When a write that another writer undid is made again.
-pub(super) const UNDONE_RETRY: Duration = Duration::from_secs(3600);
+use mosb_reconcile::waits::{BOOT_IMAGE_RECHECK, BOOT_IMAGE_RIGHTS};
 
 pub(super) fn recheck(plan: &BootImagePlan, snapshot: &BootImageSnapshot) -> Option<Duration> {
     let needs_rights = !snapshot.stubs.is_empty()
         || !snapshot.unread.is_empty()
         || !snapshot.doubtful.is_empty()
         || snapshot.golden_doubt.is_some();
-    let recheck = if needs_rights { RIGHTS_RECHECK } else { RECHECK };
+    let recheck = if needs_rights { BOOT_IMAGE_RIGHTS } else { BOOT_IMAGE_RECHECK };
     (plan.is_on || needs_rights).then_some(recheck)
 }
 

@@ -14,7 +14,7 @@ use super::observe::{Remembered, is_affected, observe};
 use super::obstacle::Failure;
 use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::reason::BootImageReason;
-use super::recheck::{FAILED_RETRY, REFUSED_RETRY, UNDONE_RETRY, next_retry, recheck};
+use super::recheck::{next_retry, recheck};
 use super::report::{StatusTarget, conditions, target};
 use super::report_events::events;
 use super::snapshot::{BootImageSnapshot, FailedWrite};
@@ -22,23 +22,21 @@ use super::stub_expiry::expiry;
 use super::unmade::{UnmadeAttempts, WriteEnd};
 use super::worker_pool::worker_condition;
 use super::write::{BootImageWrite, ObjectRef, Recorded};
-use crate::action::Action;
-use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
-use crate::decision::Decision;
 use crate::lookups::Resolver;
 use crate::metrics::Metrics;
-use crate::reconciler::{Debounce, NoDecision, Reconciler};
 use crate::user_data::SecretRef;
-use mosb_image::Digest;
+use mosb_reconcile::driver::{Debounce, Decision, DecisionOf, InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::waits::{
+    BOOT_IMAGE_FAILED, BOOT_IMAGE_REFUSED, BOOT_IMAGE_UNDONE, STUB_EXPIRY,
+};
+use mosb_reconcile::write::{Action, ApplyError, Executor, NoEffect, ReconcilePass};
 use mosb_types::ErrorClass;
 
 /// The only key.
 const KEY: &str = "cluster";
 /// The most writes of a pass; the next pass goes on.
 const MAX_WRITES: usize = 200;
-/// When a stub is read again to see when its CA expires.
-const STUB_RECHECK: Duration = Duration::from_secs(3600);
 /// When a pass follows a write whose event may be late, or a conflict.
 const SOON: Duration = Duration::from_secs(1);
 
@@ -112,7 +110,7 @@ impl BootImageReconciler {
                         self.record(write);
                     }
                     if let Some(undone) = write.if_undone() {
-                        self.not_before(write, undone, UNDONE_RETRY);
+                        self.not_before(write, undone, BOOT_IMAGE_UNDONE);
                     }
                     if let BootImageWrite::HistoryStatus { recorded: Recorded::Restored, .. } =
                         write
@@ -153,7 +151,7 @@ impl BootImageReconciler {
     fn record_failure(&self, set: &SetPlan, write: &BootImageWrite, error: &ApplyError) -> Outcome {
         let is_forbidden = is_forbidden(error);
         let is_permanent = is_forbidden || error.class() != Some(ErrorClass::Transient);
-        let retry = if is_permanent { REFUSED_RETRY } else { FAILED_RETRY };
+        let retry = if is_permanent { BOOT_IMAGE_REFUSED } else { BOOT_IMAGE_FAILED };
         let mut message = error.to_string();
         if is_forbidden && matches!(write, BootImageWrite::Stub(_)) {
             message += "; `mosb boot-images rbac` prints the Role that it needs";
@@ -183,7 +181,7 @@ impl BootImageReconciler {
         plan: &BootImagePlan,
         figures: &BootImageFigures,
         snapshot: &BootImageSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         let now = Timestamp::now();
         match target(snapshot) {
@@ -202,13 +200,15 @@ impl BootImageReconciler {
                         self.record_replaced(&object);
                     }
                     let edges = events(&object, &before, &list);
-                    let edges: Vec<Action> = edges.into_iter().map(Action::Event).collect();
-                    self.executor.apply_all(&edges, pass).await?;
+                    let edges: Vec<Action<NoEffect>> =
+                        edges.into_iter().map(Action::Event).collect();
+                    self.executor.apply_all(&edges, &self.executor, pass).await?;
                 }
             }
         }
         let pool = worker_condition(plan, snapshot, now);
-        self.executor.apply_all(&pool.into_iter().collect::<Vec<_>>(), pass).await
+        let pool: Vec<_> = pool.into_iter().collect();
+        self.executor.apply_all(&pool, &self.executor, pass).await
     }
 }
 
@@ -231,6 +231,9 @@ impl Reconciler for BootImageReconciler {
     type Snapshot = BootImageSnapshot;
     type Lookup = SecretRef;
     type Reason = BootImageReason;
+    type Effect = NoEffect;
+    type State = ();
+    type Trigger = Trigger;
 
     const KIND: &'static str = "bootimages";
     const LOG_PREFIX: &'static str = "boot images of ";
@@ -256,11 +259,7 @@ impl Reconciler for BootImageReconciler {
         Some(snapshot)
     }
 
-    fn decide(
-        &self,
-        snapshot: &BootImageSnapshot,
-        now: Timestamp,
-    ) -> Decision<SecretRef, BootImageReason> {
+    fn decide(&self, snapshot: &BootImageSnapshot, now: Timestamp) -> DecisionOf<Self> {
         let mut plan = decide(snapshot, now);
         let memory = self.memory();
         let last_read = |secret: &SecretRef| Some(memory.stub_expiries.get(secret)?.1);
@@ -277,10 +276,10 @@ impl Reconciler for BootImageReconciler {
         &self,
         lookups: &[SecretRef],
         snapshot: &mut BootImageSnapshot,
-        _pass: &mut ReconcilePass,
+        _pass: &mut ReconcilePass<()>,
     ) -> Result<(), NoDecision> {
         look_up(&self.resolver, lookups, snapshot).await?;
-        let until = Instant::now() + STUB_RECHECK;
+        let until = Instant::now() + STUB_EXPIRY;
         let read = snapshot.stubs.iter();
         let read = read.map(|(secret, found)| (secret.clone(), (expiry(found), until)));
         self.memory().stub_expiries.extend(read);
@@ -289,9 +288,9 @@ impl Reconciler for BootImageReconciler {
 
     async fn apply(
         &self,
-        _actions: &[Action],
+        _actions: &[Action<NoEffect>],
         snapshot: &BootImageSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         // The writes of many sets don't end with the first error, unlike those of an action list.
         let mut plan = decide(snapshot, Timestamp::now());
@@ -319,8 +318,8 @@ impl Reconciler for BootImageReconciler {
     }
 
     /// A lookup is a short read, which no change ends.
-    fn inputs_digest(_snapshot: &BootImageSnapshot) -> Digest {
-        Digest::of(KEY.as_bytes())
+    fn inputs(_snapshot: &BootImageSnapshot) -> InputsHash {
+        InputsHash::of(&KEY)
     }
 
     fn log_transition(&self, _key: &str, reason: &BootImageReason) {

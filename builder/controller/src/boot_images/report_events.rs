@@ -3,8 +3,11 @@
 use super::report::{DEGRADED, EXPIRING, SKEWED};
 use super::write::ObjectRef;
 use crate::cluster_cache::BootImageKind;
-use crate::status::{Event, EventReason, Regarding};
+use crate::status::EventReason;
+use crate::status::new_event;
 use mosb_plan::api::{Condition, condition};
+use mosb_reconcile::write::Event;
+use mosb_reconcile::write::Regarding;
 
 /// The conditions that report a problem while they are true.
 const PROBLEMS: [Problem; 3] = [
@@ -60,7 +63,7 @@ impl Problem {
         let since = now.last_transition_time.as_ref();
         let edge = since.map(|time| time.0.to_string()).unwrap_or_default();
         let note = if now.message.is_empty() { self.over } else { &*now.message };
-        Some(Event::new(regarding(object), reason, &edge, note))
+        Some(new_event(regarding(object), reason, &edge, note))
     }
 }
 
@@ -81,7 +84,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::status::{EventKind, set_condition};
+    use crate::status::set_condition;
+    use mosb_reconcile::write::EventKind;
 
     fn list(states: &[(&str, &str, &str)], second: i64) -> Vec<Condition> {
         let mut list = Vec::new();
@@ -120,7 +124,7 @@ mod tests {
                 ("it is not known any more", &bad, &none, None),
             ] {
                 let events = events(&object, before, after);
-                let reasons: Vec<_> = events.iter().map(|one| one.reason.as_str()).collect();
+                let reasons: Vec<_> = events.iter().map(|one| one.reason).collect();
                 assert_eq!(reasons, Vec::from_iter(want), "{kind}: {what}");
                 for event in events {
                     let is_begin = want == Some(begins);

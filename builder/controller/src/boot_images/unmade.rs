@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::plan::SetPlan;
 use super::write::{BootImageWrite, Recorded};
-use crate::apply::ApplyError;
+use mosb_reconcile::write::ApplyError;
 
 /// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl UnmadeAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
+    use mosb_reconcile::error::Error;
 
     #[test]
     fn only_an_answer_says_that_a_write_was_not_made() {

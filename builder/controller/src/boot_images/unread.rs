@@ -8,8 +8,8 @@ use super::machine_set::{MachineSet, SET_KINDS};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
 use crate::cluster_cache::{BootImageKind, SeenObject};
-use crate::lookup::Problem;
 use mosb_plan::api::boot_images::MachineConfiguration;
+use mosb_reconcile::Problem;
 
 /// Which sets need what is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

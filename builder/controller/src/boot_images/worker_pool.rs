@@ -5,9 +5,10 @@ use jiff::Timestamp;
 use super::plan::BootImagePlan;
 use super::report::{DEGRADED, error_message, is_degraded};
 use super::snapshot::BootImageSnapshot;
-use crate::action::Action;
+use crate::object;
 use crate::status::set_condition;
 use mosb_plan::api::condition;
+use mosb_reconcile::write::{Action, NoEffect};
 
 /// Reasons of the condition.
 const FAILED: &str = "BootImageUpdateFailed";
@@ -20,7 +21,7 @@ pub(super) fn worker_condition(
     plan: &BootImagePlan,
     snapshot: &BootImageSnapshot,
     now: Timestamp,
-) -> Option<Action> {
+) -> Option<Action<NoEffect>> {
     let pool = snapshot.worker_pool.as_ref()?;
     if snapshot.other_controller.is_some() || pool.metadata.is_being_deleted() {
         return None;
@@ -35,5 +36,5 @@ pub(super) fn worker_condition(
     let mut conditions = pool.status.conditions.clone();
     set_condition(&mut conditions, DEGRADED, update, now);
     (conditions != pool.status.conditions)
-        .then(|| Action::replace_conditions(&pool.metadata, conditions))
+        .then(|| object::replace_conditions(&pool.metadata, &conditions))
 }

@@ -5,9 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::projection::is_known;
 use super::trigger::Trigger;
-use crate::indexed_store::IndexKey;
 use crate::workload::may_run_etcd;
 use mosb_plan::api::{Metadata, labels};
+use mosb_reconcile::watch::IndexKey;
 
 /// The prefix of the taints that follow from the conditions of a Node and from its cordon.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";

@@ -8,11 +8,9 @@
 //! | `machine` | what is cached of a machine |
 //! | `boot_images` | what is watched for boot images |
 //! | `queries`, `settings` | values computed from several stores |
-//! | `own_writes` | our writes that the stores may not show yet |
 
 mod boot_images;
 mod machine;
-mod own_writes;
 mod projection;
 mod queries;
 mod resources;
@@ -32,12 +30,13 @@ use super::cluster_names::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, OPERATOR_IMAGES, OS_IMAGE_URL, PREPARED_BASES,
     YUM_REPOSITORIES,
 };
-use super::indexed_store::{IndexKey, IndexedStore};
 use super::namespaces::Namespaces;
-use super::watch_health::WatchHealth;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
+use mosb_reconcile::watch::OwnWrites;
+use mosb_reconcile::watch::WatchHealth;
+use mosb_reconcile::watch::{IndexKey, IndexedStore};
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
@@ -45,7 +44,6 @@ pub(crate) use boot_images::MACHINE_API_NAMESPACE;
 pub(crate) use boot_images::has_only_our_spec;
 pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
 pub use machine::SeenMachine;
-pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
 pub use projection::{ManagedObject, NodeSecret, SeenNode};
 pub(crate) use projection::{non_empty_annotation, owning_node};
 pub use trigger::Trigger;
@@ -146,7 +144,7 @@ pub struct ClusterCache {
     pub keeping_boot_images: bool,
     pub boot_images: BootImageCache,
     /// Our writes that the stores may not show yet.
-    pub own_writes: OwnWrites,
+    pub own_writes: Arc<OwnWrites>,
     settings_cache: SettingsCache,
 }
 
@@ -206,7 +204,7 @@ impl ClusterCache {
             node_secrets: Arc::default(),
             keeping_boot_images: false,
             boot_images: BootImageCache::default(),
-            own_writes: OwnWrites::default(),
+            own_writes: Arc::default(),
             settings_cache: SettingsCache::default(),
         }
     }

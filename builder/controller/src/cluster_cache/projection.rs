@@ -13,9 +13,9 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::trigger::Trigger;
-use crate::indexed_store::IndexKey;
 use crate::workload::is_workload_owner;
 use mosb_plan::api::{component_pool, labels};
+use mosb_reconcile::watch::IndexKey;
 
 /// The cached fields of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

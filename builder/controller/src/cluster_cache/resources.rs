@@ -20,12 +20,13 @@ use super::{
     ClusterCache, DEPLOYMENTS, JOBS, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS,
     OPENSHIFT_BUILDS, PODS, RENDERERS,
 };
-use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER, ROLLOUT_NAMESPACE};
-use crate::kinds::Kind;
-use crate::watch::WatchedResource;
+use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER};
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::labels;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
+use mosb_reconcile::watch::WatchedResource;
 
 impl ClusterCache {
     /// Calls the visitor once for each kind; the kinds that only one task needs only if this

@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 
 use super::ClusterCache;
 use super::trigger::Trigger;
-use crate::Error;
-use crate::error::{is_forbidden, is_not_found};
-use crate::indexed_store::{Change, IndexedStore};
 use crate::namespaces::Namespaces;
-use crate::watch::{WatchedResource, run_watch};
-use crate::watch_health::{WatchHealth, WatchState};
+use mosb_reconcile::Error;
+use mosb_reconcile::error::{is_forbidden, is_not_found};
+use mosb_reconcile::watch::{Change, IndexedStore};
+use mosb_reconcile::watch::{WatchHealth, WatchState};
+use mosb_reconcile::watch::{WatchedResource, run_watch};
 
 /// What a controller does beside building images.
 #[derive(Debug, Clone, Copy, Default)]

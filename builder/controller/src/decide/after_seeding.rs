@@ -1,13 +1,14 @@
 //! A pre-built image after it was put in service: reuse it, report it, and clean up.
 
 use super::DecisionBuilder;
-use crate::action::{Action, Patch};
-use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
+use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 
 /// Message of the condition `Seeded`, before and after its MachineConfig is deleted.
 const SEEDED_MESSAGE: &str = "the pool's first image was built elsewhere";
@@ -92,6 +93,6 @@ impl DecisionBuilder<'_> {
         }
         let mut patch = Patch::default();
         patch.remove(labels::PRE_BUILT_IMAGE);
-        self.actions.push(Action::patch(Kind::MachineOsConfig, metadata, patch));
+        self.actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
     }
 }

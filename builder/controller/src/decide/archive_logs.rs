@@ -2,7 +2,7 @@
 
 use super::DecisionBuilder;
 use super::annotations::attempt_of;
-use crate::action::Action;
+use crate::action::BuildEffect;
 use crate::log_archive::ArchiveLogs;
 use mosb_plan::api::MachineOsBuild;
 
@@ -25,6 +25,7 @@ impl DecisionBuilder<'_> {
         let step = result.map(|result| result.outcome.step());
         let attempt = attempt_of(&seen.workload);
         let archive = newest.and_then(|pod| ArchiveLogs::of(build, attempt, pod, step));
-        self.actions.extend(archive.map(|archive| Action::ArchiveLogs(Box::new(archive))));
+        self.actions
+            .extend(archive.map(|archive| BuildEffect::ArchiveLogs(Box::new(archive)).into()));
     }
 }

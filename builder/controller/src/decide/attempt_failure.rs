@@ -7,6 +7,7 @@ use crate::workload::NoResultCause;
 use mosb_build::JobMethod;
 use mosb_build::buildah::BUILDAH_FAILED;
 use mosb_build::result::Step as Container;
+use mosb_reconcile::waits::{BUILD_ATTEMPT_MAX, Backoff};
 use mosb_types::ErrorClass;
 
 /// Retries of an error that the build reports as transient itself, because its report may be forged
@@ -15,9 +16,6 @@ const MAX_UNTRUSTED_ATTEMPTS: u32 = 20;
 
 /// Reason of a failed program, here buildah.
 const PROGRAM_FAILED_REASON: &str = "program-failed";
-
-/// The longest delay between two attempts.
-pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(600);
 
 /// How an attempt ended without an image.
 #[derive(Debug, Clone)]
@@ -71,12 +69,12 @@ impl AttemptFailure {
                 reason,
                 ..
             } if reason == PROGRAM_FAILED_REASON => {
-                policy(Some(run_retries.saturating_add(1)), 30, MAX_BACKOFF.as_secs())
+                policy(Some(run_retries.saturating_add(1)), 30, BUILD_ATTEMPT_MAX.as_secs())
             }
             // The pod retried already.
             Self::Reported { reason, .. } if reason == BUILDAH_FAILED => policy(Some(1), 0, 0),
             Self::Reported { class, .. } => match class {
-                ErrorClass::Transient => policy(None, 10, MAX_BACKOFF.as_secs()),
+                ErrorClass::Transient => policy(None, 10, BUILD_ATTEMPT_MAX.as_secs()),
                 ErrorClass::InvalidInput | ErrorClass::Rejected => policy(Some(1), 0, 0),
                 ErrorClass::Internal => policy(Some(2), 30, 300),
             },
@@ -112,8 +110,8 @@ impl AttemptFailure {
     /// The delay after this attempt, which is 1 for the first.
     pub fn delay(&self, attempt: u32) -> Duration {
         let RetryPolicy { first_delay, max_delay, .. } = self.retry_policy(0);
-        let doubled = first_delay.saturating_mul(1 << attempt.saturating_sub(1).min(20));
-        Duration::from_secs(doubled.min(max_delay))
+        let [first, max] = [first_delay, max_delay].map(Duration::from_secs);
+        Backoff::doubling(first, max).wait(attempt)
     }
 
     /// A one-line summary.

@@ -7,12 +7,14 @@
 use serde_json::json;
 
 use super::DecisionBuilder;
-use crate::action::{Action, NewObject, Patch};
+use crate::action::Action;
+use crate::action::new_object;
 use crate::snapshot::{SeenComponent, Snapshot};
 use crate::status::SEEDED;
-use crate::target::Target;
 use mosb_image::PinnedRef;
 use mosb_plan::api::{self, PoolName, component_name, condition, labels};
+use mosb_reconcile::write::Patch;
+use mosb_reconcile::write::Target;
 
 /// The state of the component MachineConfig.
 pub(super) enum Component {
@@ -47,7 +49,7 @@ pub(super) fn component(pool: &PoolName, image: &PinnedRef, snapshot: &Snapshot)
     let Some(found) = own.or_else(|| of_pool().find(|one| one.brings(image))) else {
         let mut new = api::component(pool, &image.to_string());
         new.metadata.annotations.insert(labels::SERVES.to_owned(), snapshot.name.clone());
-        let create = Action::Create(NewObject::Component(Box::new(new)));
+        let create = Action::Create(new_object::component(&new));
         return Component::Pending { name, changes_image: true, actions: vec![create] };
     };
     if found.deleting {

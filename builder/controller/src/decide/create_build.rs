@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
-use crate::action::{Action, NewObject, NewStatus};
-use crate::kinds::Kind;
+use crate::action::Action;
+use crate::action::new_object;
 use crate::lookup::Planned;
-use crate::status::{BuildPhase, Event, EventReason, Regarding, build_status};
-use crate::target::Target;
+use crate::object;
+use crate::status::{BuildPhase, EventReason, build_status};
+use crate::status::{new_event, regarding};
 use mosb_plan::api::{
     API_VERSION, BuildOn, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata,
     NameRef, OwnerReference, labels, shortened,
 };
+use mosb_reconcile::kinds::Kind;
 
 /// The longest value of a label.
 pub(super) const MAX_LABEL_VALUE: usize = 63;
@@ -65,7 +67,7 @@ impl DecisionBuilder<'_> {
         let build = self.new_build(planned.build.as_str(), annotations);
         self.emit_config_change_event(planned);
         self.update_warnings();
-        self.actions.push(Action::Create(NewObject::MachineOsBuild(Box::new(build))));
+        self.actions.push(Action::Create(new_object::build(&build)));
     }
 
     /// A build of the desired state, with this name and these annotations.
@@ -120,10 +122,10 @@ impl DecisionBuilder<'_> {
         if old == new {
             return;
         }
-        let on = Regarding::new("MachineConfigPool", &self.pool.metadata);
+        let on = regarding("MachineConfigPool", &self.pool.metadata);
         let note = format!("{old} is followed by {new}");
         let edge = planned.build.as_str();
-        let event = Event::new(on, EventReason::PoolConfigChanged, edge, note);
+        let event = new_event(on, EventReason::PoolConfigChanged, edge, note);
         self.actions.push(Action::Event(event));
     }
 
@@ -157,13 +159,13 @@ impl DecisionBuilder<'_> {
     }
 
     fn is_deleted(&self, build: &MachineOsBuild) -> bool {
-        self.actions.contains(&Action::delete(Kind::MachineOsBuild, &build.metadata))
+        self.actions.contains(&object::delete(Kind::MachineOsBuild, &build.metadata))
     }
 
     /// Writes a build's status if it changed.
     pub(super) fn write_build(&mut self, build: &MachineOsBuild, status: MachineOsBuildStatus) {
         if status != build.status {
-            self.actions.push(write_status(build, status));
+            self.actions.push(write_status(build, &status));
         }
     }
 }
@@ -174,23 +176,22 @@ pub(super) fn interrupt_actions(build: &MachineOsBuild, why: &str, now: Timestam
     if !build.status.is_terminal() {
         let status = build_status(&build.status, BuildPhase::Interrupted, now);
         actions.push(build_event(build, EventReason::BuildInterrupted, why));
-        actions.push(write_status(build, status));
+        actions.push(write_status(build, &status));
     }
     actions.extend(delete_actions(build, why));
     actions
 }
 
 fn delete_actions(build: &MachineOsBuild, why: &str) -> [Action; 2] {
-    let delete = Action::delete(Kind::MachineOsBuild, &build.metadata);
+    let delete = object::delete(Kind::MachineOsBuild, &build.metadata);
     [build_event(build, EventReason::BuildDeleted, why), delete]
 }
 
 fn build_event(build: &MachineOsBuild, reason: EventReason, why: &str) -> Action {
-    let on = Regarding::new("MachineOSBuild", &build.metadata);
-    Action::Event(Event::new(on, reason, "", why))
+    let on = regarding("MachineOSBuild", &build.metadata);
+    Action::Event(new_event(on, reason, "", why))
 }
 
-fn write_status(build: &MachineOsBuild, status: MachineOsBuildStatus) -> Action {
-    let target = Target::of(Kind::MachineOsBuild, &build.metadata);
-    Action::ReplaceStatus(target, NewStatus::MachineOsBuild(Box::new(status)))
+fn write_status(build: &MachineOsBuild, status: &MachineOsBuildStatus) -> Action {
+    object::replace_status(Kind::MachineOsBuild, &build.metadata, status)
 }

@@ -7,10 +7,11 @@ use super::annotations::{method_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use super::prepared_base::{day_of, made_prepared_base, prepared_use, without_prepared_base};
 use super::progress::BuildProgress;
-use crate::action::{Action, Patch};
+use crate::action::Action;
+use crate::action::BuildEffect;
 use crate::base_trees::BaseTreeKey;
-use crate::kinds::Kind;
 use crate::lookup::{ImageStatus, Lookup};
+use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::prepared_bases::PreparedUse;
 use crate::snapshot::{SeenWorkload, base_of};
@@ -26,6 +27,8 @@ use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, PreparedImage};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 
 impl<'a> DecisionBuilder<'a> {
@@ -162,7 +165,7 @@ impl<'a> DecisionBuilder<'a> {
         let until = self.now + SignedDuration::try_from(pause).unwrap_or_default();
         patch.set(labels::NOT_BEFORE, until.to_string());
         patch.remove(labels::JOB_UID);
-        self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
+        self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
         if let Some(workload) = workload {
             self.delete_workload(workload);
         }
@@ -216,7 +219,7 @@ impl<'a> DecisionBuilder<'a> {
         patch.set(labels::ATTEMPT, (attempt + 1).to_string());
         patch.remove(labels::NOT_BEFORE);
         patch.remove(labels::JOB_UID);
-        self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
+        self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
         self.delete_workload(workload);
         let running = BuildPhase::Building(&self.workload_ref(workload));
         let status = build_status(&build.status, running, self.now);
@@ -271,7 +274,7 @@ impl<'a> DecisionBuilder<'a> {
             let key = BaseTreeKey::new(&tree.base, push.repo(), &self.snapshot.build_nodes);
             // The pod read the base, because what is recorded is missing or of another version.
             if self.snapshot.cluster.base_trees.get(&key) != Some(&tree.image) {
-                self.actions.push(Action::RecordBaseTree { key, image: tree.image });
+                self.actions.push(BuildEffect::RecordBaseTree { key, image: tree.image }.into());
             }
         }
         self.record_prepared_base(build, workload, prepared);

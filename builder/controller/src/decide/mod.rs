@@ -52,23 +52,23 @@ use jiff::Timestamp;
 
 use self::desired_build::DesiredBuild;
 use self::seed::Seed;
-use super::action::Action;
-use super::lookup::{
-    ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Problem, Pull, REGISTRY_BUSY,
-    REPORT_DELAY,
-};
+use super::action::{Action, BuildEffect};
+use super::lookup::{ImageStatus, LOOKUP_TIMEOUT, Lookup, NO_RENDERED_CONFIG, Planned, Pull};
 use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
-use crate::status::{Event, EventReason, Regarding};
+use crate::status::EventReason;
+use crate::status::{new_event, regarding};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
+use mosb_reconcile::Problem;
+use mosb_reconcile::problem::{REGISTRY_BUSY, REPORT_DELAY};
 use mosb_types::ErrorClass;
 
 /// Objects that are applied together are visible within this time.
 const APPLY_SKEW: Duration = Duration::from_secs(5);
 
 /// The result of [`decide`] for one snapshot.
-pub type Decision = super::decision::Decision<Lookup, PoolReason>;
+pub type Decision = mosb_reconcile::driver::Decision<Lookup, PoolReason, BuildEffect>;
 
 /// Decides what to change. Pure: the same snapshot and time give the same decision.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Decision {
@@ -298,13 +298,13 @@ impl<'a> DecisionBuilder<'a> {
         edge: &str,
         note: impl Into<String>,
     ) {
-        let on = Regarding::new("MachineOSBuild", &build.metadata);
-        self.actions.push(Action::Event(Event::new(on, reason, edge, note)));
+        let on = regarding("MachineOSBuild", &build.metadata);
+        self.actions.push(Action::Event(new_event(on, reason, edge, note)));
     }
 
     fn emit_config_event(&mut self, reason: EventReason, edge: &str, note: impl Into<String>) {
-        let on = Regarding::new("MachineOSConfig", &self.config.metadata);
-        self.actions.push(Action::Event(Event::new(on, reason, edge, note)));
+        let on = regarding("MachineOSConfig", &self.config.metadata);
+        self.actions.push(Action::Event(new_event(on, reason, edge, note)));
     }
 }
 

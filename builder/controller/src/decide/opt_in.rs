@@ -4,15 +4,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Decision;
-use crate::action::{Action, NewObject, Patch};
-use crate::kinds::Kind;
+use crate::action::Action;
+use crate::action::new_object;
+use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};
-use crate::status::{Event, EventReason, PoolBuild, Regarding, pool_conditions};
+use crate::status::{EventReason, PoolBuild, pool_conditions};
+use crate::status::{new_event, regarding};
 use mosb_plan::api::{
     API_VERSION, ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig,
     MachineOsConfigSpec, Metadata, NameRef, OwnerReference, labels,
 };
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 
 /// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.
 pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
@@ -23,7 +27,7 @@ pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
         Some(label) if !snapshot.cluster.machine_config_operator => match spec(pool, label) {
             Ok(spec) => Decision::of(
                 PoolReason::OptingIn,
-                vec![Action::Create(NewObject::MachineOsConfig(Box::new(config(pool, spec))))],
+                vec![Action::Create(new_object::config(&config(pool, spec)))],
             ),
             Err(why) => Decision::unchanged(PoolReason::LabelIncomplete(why)),
         },
@@ -37,7 +41,7 @@ pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Opt
     let (kind, metadata) = (Kind::MachineOsConfig, &config.metadata);
     let pool = snapshot.pool.as_ref()?;
     let Some(label) = &snapshot.label else {
-        let action = Action::delete(kind, metadata);
+        let action = object::delete(kind, metadata);
         return Some(Decision::of(PoolReason::OptingOut, vec![action]));
     };
     // If the ConfigMaps are missing, keep the last spec.
@@ -46,7 +50,7 @@ pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Opt
         return None;
     }
     let action =
-        Action::patch(kind, metadata, Patch { spec: replacement(&spec), ..Patch::default() });
+        object::patch(kind, metadata, Patch { spec: replacement(&spec), ..Patch::default() });
     Some(Decision::of(PoolReason::OptingIn, vec![action]))
 }
 
@@ -119,19 +123,19 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     let image = metadata.annotations.get(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
     let mut actions = Vec::new();
     if conditions.is_some() || image.is_some() {
-        let on = Regarding::new("MachineConfigPool", metadata);
+        let on = regarding("MachineConfigPool", metadata);
         let edge = metadata.resource_version();
         let note = "the pool has no MachineOSConfig any more; its images stay in the registry";
-        let event = Event::new(on, EventReason::ConfigDeleted, edge, note);
+        let event = new_event(on, EventReason::ConfigDeleted, edge, note);
         actions.push(Action::Event(event));
     }
     if let Some(conditions) = conditions {
-        actions.push(Action::replace_conditions(metadata, conditions));
+        actions.push(object::replace_conditions(metadata, &conditions));
     }
     if image.is_some() {
         let mut patch = Patch::default();
         patch.remove(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
-        actions.push(Action::patch(Kind::MachineConfigPool, metadata, patch));
+        actions.push(object::patch(Kind::MachineConfigPool, metadata, patch));
     }
     if actions.is_empty() {
         Decision::unchanged(PoolReason::NotOptedIn)

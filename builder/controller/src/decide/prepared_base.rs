@@ -4,15 +4,18 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use super::annotations::method_of;
-use crate::action::{Action, Patch};
-use crate::kinds::Kind;
-use crate::lookup::{ImageStatus, Lookup, Planned, Problem};
+use crate::action::BuildEffect;
+use crate::lookup::{ImageStatus, Lookup, Planned};
+use crate::object;
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use crate::status::EventReason;
 use crate::workload::{Workload, is_confined_to};
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
 use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_reconcile::Problem;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 
 /// Values of annotation `mosb.dev/prepared`, beside the digest of the image.
 const MAKE: &str = "make";
@@ -100,7 +103,7 @@ impl DecisionBuilder<'_> {
         if patch.annotations.iter().all(is_same) {
             return PreparedChoice::Recorded;
         }
-        self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
+        self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
         PreparedChoice::Changed
     }
 
@@ -169,7 +172,7 @@ impl DecisionBuilder<'_> {
             (None, Some(_)) => false,
         };
         if !is_recorded {
-            self.actions.push(Action::RecordPreparedBase { key, base });
+            self.actions.push(BuildEffect::RecordPreparedBase { key, base }.into());
         }
     }
 }

@@ -3,13 +3,12 @@
 use super::annotations::{attempt_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
 use super::{DecisionBuilder, Unavailable};
-use crate::action::{Action, Patch};
-use crate::kinds::Kind;
+use crate::action::Action;
 use crate::lookup::{Lookup, Planned};
+use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
 use crate::status::{BuildPhase, EventReason, WorkloadRef, build_status};
-use crate::target::Target;
 use crate::workload::NoResultCause;
 use crate::workload::Observation;
 use crate::workload::Workload;
@@ -19,6 +18,9 @@ use mosb_build::JobResult;
 use mosb_plan::api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
+use mosb_reconcile::write::Target;
 
 /// The result of one pass over a build.
 pub(super) enum BuildProgress {
@@ -133,7 +135,7 @@ impl<'a> DecisionBuilder<'a> {
                 self.emit_build_event(build, EventReason::JobCreated, &uid, note);
                 let mut patch = Patch::default();
                 patch.set(labels::JOB_UID, &*uid);
-                self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
+                self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
             }
             _ => {}
         }

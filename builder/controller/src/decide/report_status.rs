@@ -5,22 +5,23 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
-use crate::action::{Action, NewStatus, Patch};
-use crate::kinds::Kind;
+use crate::action::Action;
 use crate::name_list::name_list;
+use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
 use crate::status::{
-    BLOCKED, ConditionUpdate, CurrentImage, Event, EventReason, IMAGE_BUILD_DEGRADED,
-    MIXED_PLATFORMS, PoolBuild, Regarding, USER_NAMESPACES, WARNINGS, config_status,
-    pool_conditions,
+    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
+    PoolBuild, USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
 };
-use crate::target::Target;
+use crate::status::{new_event, regarding};
 use mosb_build::JobMethod;
 use mosb_plan::api::{
-    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig, condition,
-    labels,
+    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig,
+    MachineOsConfigStatus, condition, labels,
 };
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 
 /// Maximum characters of a message; well below the API's limit, above which it rejects the status.
@@ -59,20 +60,20 @@ pub(super) fn block(
         message: &message,
     };
     if let Some(status) = config_status(config, None, &[update], now) {
-        let on = Regarding::new("MachineOSConfig", &config.metadata);
+        let on = regarding("MachineOSConfig", &config.metadata);
         // While it stays blocked, the same cause gives the same event.
         let update = condition(&status.conditions, BLOCKED);
         let since = update.and_then(|update| update.last_transition_time.as_ref());
         let since = since.map_or(String::new(), |since| since.0.to_string());
         let generation = config.metadata.generation.unwrap_or_default();
         let edge = format!("{since} {generation} {cause}");
-        actions.push(Action::Event(Event::new(
+        actions.push(Action::Event(new_event(
             on,
             EventReason::ConfigReconcileFailed,
             &edge,
             message,
         )));
-        push_config_status(config, status, actions);
+        push_config_status(config, &status, actions);
     }
 }
 
@@ -82,7 +83,7 @@ pub(super) fn unblock(config: &MachineOsConfig, now: Timestamp, actions: &mut Ve
     if condition(conditions, BLOCKED).is_some_and(Condition::is_true)
         && let Some(status) = config_status(config, None, &[NOT_BLOCKED], now)
     {
-        push_config_status(config, status, actions);
+        push_config_status(config, &status, actions);
     }
 }
 
@@ -136,11 +137,10 @@ fn upper_camel_case(code: &str) -> String {
 
 fn push_config_status(
     config: &MachineOsConfig,
-    status: mosb_plan::api::MachineOsConfigStatus,
+    status: &MachineOsConfigStatus,
     actions: &mut Vec<Action>,
 ) {
-    let target = Target::of(Kind::MachineOsConfig, &config.metadata);
-    actions.push(Action::ReplaceStatus(target, NewStatus::MachineOsConfig(Box::new(status))));
+    actions.push(object::replace_status(Kind::MachineOsConfig, &config.metadata, status));
 }
 
 impl DecisionBuilder<'_> {
@@ -202,7 +202,7 @@ impl DecisionBuilder<'_> {
             let edge = build.metadata.uid().to_owned() + metadata.resource_version();
             self.emit_config_event(EventReason::ConfigReconciled, &edge, note);
         }
-        self.actions.push(Action::patch(Kind::MachineOsConfig, metadata, patch));
+        self.actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
     }
 
     /// Updates the condition `Warnings` without changing anything else.
@@ -211,7 +211,7 @@ impl DecisionBuilder<'_> {
         let update: Vec<_> =
             plan_warnings.iter().map(WarningsCondition::condition_update).collect();
         if let Some(status) = config_status(self.config, None, &update, self.now) {
-            push_config_status(self.config, status, &mut self.actions);
+            push_config_status(self.config, &status, &mut self.actions);
         }
     }
 
@@ -298,7 +298,7 @@ impl DecisionBuilder<'_> {
         let service =
             status.image().map(|image| CurrentImage { image, build: &build.metadata.name });
         if let Some(status) = config_status(self.config, service, &update, self.now) {
-            push_config_status(self.config, status, &mut self.actions);
+            push_config_status(self.config, &status, &mut self.actions);
         }
     }
 
@@ -328,7 +328,7 @@ impl DecisionBuilder<'_> {
                 let note = format!("{name} succeeded");
                 self.emit_config_event(EventReason::BuildRecovered, edge, note);
             }
-            self.actions.push(Action::replace_conditions(metadata, conditions));
+            self.actions.push(object::replace_conditions(metadata, &conditions));
         }
         let key = labels::NEWEST_IMAGE_EQUIVALENT_CONFIG;
         if let Some(image) = status.image()
@@ -336,7 +336,7 @@ impl DecisionBuilder<'_> {
         {
             let mut patch = Patch::default();
             patch.set(key, image);
-            self.actions.push(Action::patch(Kind::MachineConfigPool, metadata, patch));
+            self.actions.push(object::patch(Kind::MachineConfigPool, metadata, patch));
         }
     }
 }

@@ -2,14 +2,16 @@
 //! `--rollout`.
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::Decision;
-use crate::action::{Action, NewStatus};
-use crate::kinds::Kind;
+use crate::action::Action;
+use crate::object;
 use crate::snapshot::Snapshot;
 use crate::status::not_enabled_conditions;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::RolloutMode;
+use mosb_reconcile::write::NewStatus;
 
 /// Adds the condition to the decision: to its write of the pool's conditions, if it has one.
 pub(super) fn report(snapshot: &Snapshot, now: Timestamp, decision: &mut Decision) {
@@ -28,19 +30,18 @@ pub(super) fn report(snapshot: &Snapshot, now: Timestamp, decision: &mut Decisio
         !metadata.is_being_deleted()
             && (is_on || metadata.annotation(labels::ROLLOUT_ONCE).is_some())
     });
-    let written = decision.actions.iter_mut().find_map(|action| match action {
-        Action::ReplaceStatus(target, NewStatus::Conditions(conditions))
-            if target.kind == Kind::MachineConfigPool =>
-        {
-            Some(conditions)
-        }
-        _ => None,
+    let written = decision.actions.iter_mut().find_map(|action| {
+        let conditions = object::conditions_in(action)?;
+        Some((action, conditions))
     });
-    if let Some(conditions) = written {
-        if let Some(new) = not_enabled_conditions(conditions, is_wanted, now) {
-            *conditions = new;
+    let old = written.as_ref().map_or(&pool.status.conditions, |(_, conditions)| conditions);
+    let Some(new) = not_enabled_conditions(old, is_wanted, now) else {
+        return;
+    };
+    match written {
+        Some((Action::ReplaceStatus(_, status), _)) => {
+            *status = NewStatus::Fields(json!({ "conditions": new }));
         }
-    } else if let Some(new) = not_enabled_conditions(&pool.status.conditions, is_wanted, now) {
-        decision.actions.push(Action::replace_conditions(&pool.metadata, new));
+        _ => decision.actions.push(object::replace_conditions(&pool.metadata, &new)),
     }
 }

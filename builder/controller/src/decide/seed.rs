@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use super::component::{Component, component};
 use super::desired_build::DesiredBuild;
 use super::{Decision, DecisionBuilder, Unavailable, is_reported, needs, pull_of, report_status};
-use crate::action::{Action, NewObject};
-use crate::lookup::{ImageStatus, Lookup, Problem, Pull};
+use crate::action::Action;
+use crate::action::new_object;
+use crate::lookup::{ImageStatus, Lookup, Pull};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::Snapshot;
 use crate::status::{EventReason, seeded_status};
@@ -22,6 +23,7 @@ use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan::pre_built_image;
 use mosb_plan::plan::pre_built_inputs;
+use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;
 
@@ -287,6 +289,6 @@ impl<'a> DecisionBuilder<'a> {
         // As in the MachineOSConfig: nothing is pushed.
         let spec = &self.config.spec.rendered_image_push_spec;
         build.spec.rendered_image_push_spec.clone_from(spec);
-        self.actions.push(Action::Create(NewObject::MachineOsBuild(Box::new(build))));
+        self.actions.push(Action::Create(new_object::build(&build)));
     }
 }

@@ -2,13 +2,15 @@
 //! one.
 
 use super::DecisionBuilder;
-use crate::action::{Action, Patch};
-use crate::kinds::Kind;
-use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Problem};
+use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
+use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::status::{EventReason, blocking_conditions};
 use mosb_image::Platform;
 use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
+use mosb_reconcile::Problem;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {
@@ -184,7 +186,7 @@ impl<'a> DecisionBuilder<'a> {
         if build.metadata.annotation(labels::WANTED) != Some(&*self.desired.wanted) {
             let mut patch = Patch::default();
             patch.set(labels::WANTED, self.desired.wanted.clone());
-            self.actions.push(Action::patch(Kind::MachineOsBuild, &build.metadata, patch));
+            self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
         }
         self.advance(build)
     }
@@ -282,7 +284,7 @@ impl<'a> DecisionBuilder<'a> {
             self.emit_config_event(EventReason::RebuildRequested, uid, note);
             let mut patch = Patch::default();
             patch.set(labels::REBUILD_OF, uid);
-            self.actions.push(Action::patch(Kind::MachineOsConfig, metadata, patch));
+            self.actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
         } else {
             self.delete_build(build, "a rebuild was asked for");
         }

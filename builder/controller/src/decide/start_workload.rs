@@ -6,12 +6,13 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use super::annotations::{method_of, needs_of};
-use super::attempt_failure::{AttemptFailure, MAX_BACKOFF};
+use super::attempt_failure::AttemptFailure;
 use super::create_build::MAX_LABEL_VALUE;
 use super::prepared_base::{PreparedChoice, prepared_use};
 use super::progress::BuildProgress;
-use crate::action::{Action, Attempt, Patch};
-use crate::lookup::{Lookup, Problem};
+use crate::action::BuildEffect;
+use crate::action::{Action, Attempt};
+use crate::lookup::Lookup;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::BuildNodes;
 use crate::status::{BuildPhase, EventReason, build_status};
@@ -21,6 +22,9 @@ use crate::workload::kind;
 use crate::workload::release;
 use mosb_build::JobMethod;
 use mosb_plan::api::{ImageBuilderType, MachineOsBuild, labels, shortened};
+use mosb_reconcile::Problem;
+use mosb_reconcile::waits::BUILD_ATTEMPT_MAX;
+use mosb_reconcile::write::Patch;
 use mosb_types::ErrorClass;
 
 impl<'a> DecisionBuilder<'a> {
@@ -102,7 +106,7 @@ impl<'a> DecisionBuilder<'a> {
             self.emit_build_event(build, EventReason::BuildPreparing, "", note);
         }
         let attempt = new_attempt(build, attempt, self.desired.builder);
-        self.actions.push(Action::CreateWorkload(attempt));
+        self.actions.push(BuildEffect::CreateWorkload(attempt).into());
         same(PoolReason::Preparing(name))
     }
 
@@ -120,7 +124,7 @@ impl<'a> DecisionBuilder<'a> {
         let until: Timestamp = time.parse().ok()?;
         let left = until.duration_since(self.now);
         // If it is longer, the clock was set back: don't wait.
-        let is_pause = left.is_positive() && left.unsigned_abs() <= MAX_BACKOFF;
+        let is_pause = left.is_positive() && left.unsigned_abs() <= BUILD_ATTEMPT_MAX;
         is_pause.then(|| left.unsigned_abs())
     }
 
@@ -180,7 +184,7 @@ impl<'a> DecisionBuilder<'a> {
             Ok(planned) if planned.build.as_str() != name => self.delete_workload(workload),
             Ok(_) => {
                 let attempt = new_attempt(build, attempt, workload.builder());
-                self.actions.push(Action::CreateInputs(attempt, workload.into()));
+                self.actions.push(BuildEffect::CreateInputs(attempt, workload.into()).into());
             }
             Err(problem) => return Ok(Some(self.problem(problem))),
         }

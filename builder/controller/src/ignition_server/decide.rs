@@ -1,7 +1,6 @@
 //! Decides what to write into the server's Secrets. Pure: a snapshot gives the actions.
 
 use std::fmt;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -9,17 +8,18 @@ use k8s_openapi::ByteString;
 use super::secrets::{Unusable, authority_secret, server_secret, unusable, usable};
 use super::server_keys::ServerKeys;
 use super::snapshot::ServerSnapshot;
-use crate::action::Action;
-use crate::decision::Decision;
+use crate::user_data::Action;
 use crate::user_data::{SecretRef, Unwritable, UserDataSecret, UserDataWrite};
 use mosb_build::SecretObject;
 use mosb_ignition_server::{
     CERTIFICATE, CERTIFICATE_INFO, CertificateInfo, PRIVATE_KEY, ServingCertificate, pool_of,
 };
+use mosb_reconcile::driver::Decision;
+use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
 use mosb_types::Secret;
 
 /// What to do about the server's Secrets.
-pub(crate) type ServerDecision = Decision<ServerLookup, ServerReason>;
+pub(crate) type ServerDecision = Decision<ServerLookup, ServerReason, UserDataWrite>;
 
 /// What the watches don't show, and what is random.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,11 +44,6 @@ pub(crate) enum ServerReason {
     Unusable(String),
 }
 
-/// No watch shows the server's Secret, and certificates end without an event.
-pub(super) const RECHECK: Duration = Duration::from_secs(600);
-/// When something that was refused is tried again.
-const REFUSED_REQUEUE: Duration = Duration::from_secs(60);
-
 pub(super) fn decide(snapshot: &ServerSnapshot, now: Timestamp) -> ServerDecision {
     let reason = match &snapshot.endpoint {
         Some(_) => ServerReason::Current(snapshot.pools.len()),
@@ -56,7 +51,7 @@ pub(super) fn decide(snapshot: &ServerSnapshot, now: Timestamp) -> ServerDecisio
     };
     if snapshot.is_current {
         return ServerDecision {
-            requeue_after: Some(RECHECK),
+            requeue_after: Some(SECRET_RECHECK),
             ..ServerDecision::unchanged(reason)
         };
     }
@@ -65,14 +60,14 @@ pub(super) fn decide(snapshot: &ServerSnapshot, now: Timestamp) -> ServerDecisio
             ServerDecision::looking_up(lookup, ServerReason::LookingUp)
         }
         Ok(Evaluation::Write(writes)) => {
-            let actions = writes.into_iter().map(|write| Action::WriteUserData(Box::new(write)));
+            let actions = writes.into_iter().map(Action::Effect);
             ServerDecision {
-                requeue_after: Some(RECHECK),
+                requeue_after: Some(SECRET_RECHECK),
                 ..ServerDecision::of(reason, actions.collect())
             }
         }
         Err(unusable) => ServerDecision {
-            requeue_after: Some(REFUSED_REQUEUE),
+            requeue_after: Some(SECRET_REFUSED),
             ..ServerDecision::unchanged(ServerReason::Unusable(unusable.message))
         },
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::snapshot::{ServerLookupResults, ServerSnapshot};
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::cluster_names::{IGNITION_AUTHORITY, IGNITION_SERVER};
-use mosb_image::Digest;
 use mosb_plan::api::labels;
+use mosb_reconcile::driver::InputsHash;
 
 /// The snapshot; none if `deploy/ignition-server` is not installed, if the settings can't be read, or
 /// if another controller makes the user data of machines.
@@ -47,9 +47,8 @@ pub(super) fn affected_keys(trigger: &Trigger) -> BTreeSet<String> {
     is_affected.then(|| IGNITION_SERVER.to_owned()).into_iter().collect()
 }
 
-/// Digest of what the content of the Secrets follows from, except the server's, which no watch shows.
-pub(super) fn inputs_digest(snapshot: &ServerSnapshot) -> Digest {
+/// A hash of what the content of the Secrets follows from, except the server's, which no watch shows.
+pub(super) fn inputs(snapshot: &ServerSnapshot) -> InputsHash {
     let ServerSnapshot { endpoint, pools, authority_version, .. } = snapshot;
-    let text = format!("{endpoint:?} {pools:?} {authority_version:?}");
-    Digest::of(text.as_bytes())
+    InputsHash::of(&(endpoint, pools, authority_version))
 }

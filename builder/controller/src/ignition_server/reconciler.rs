@@ -4,31 +4,30 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::decide::{RECHECK, ServerDecision, ServerLookup, ServerReason, decide};
-use super::observe::{affected_keys, inputs_digest, observe};
+use super::decide::{ServerDecision, ServerLookup, ServerReason, decide};
+use super::observe::{affected_keys, inputs, observe};
 use super::secrets::authority_secret;
 use super::server_keys::ServerKeys;
 use super::snapshot::ServerSnapshot;
-use crate::action::Action;
-use crate::apply::{ApplyError, Executor, ReconcilePass};
-use crate::checked_inputs::CheckedInputs;
 use crate::cluster_cache::Trigger;
 use crate::cluster_names::IGNITION_SERVER;
 use crate::lookups::Resolver;
-use crate::reconciler::{NoDecision, Reconciler};
-use crate::user_data::{FoundSecret, read_secret};
+use crate::user_data::{Action, UserDataExecutor};
+use crate::user_data::{FoundSecret, UserDataWrite, read_secret};
 use mosb_ignition_server::AuthorityError;
-use mosb_image::Digest;
+use mosb_reconcile::driver::{CheckedInputs, InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::waits::SECRET_RECHECK;
+use mosb_reconcile::write::{ApplyError, ReconcilePass};
 
 #[derive(Debug)]
 pub(crate) struct IgnitionServerReconciler {
     resolver: Resolver,
-    executor: Executor,
+    executor: UserDataExecutor,
     checked: CheckedInputs,
 }
 
 impl IgnitionServerReconciler {
-    pub fn new(resolver: Resolver, executor: Executor) -> Self {
+    pub fn new(resolver: Resolver, executor: UserDataExecutor) -> Self {
         Self { resolver, executor, checked: CheckedInputs::default() }
     }
 }
@@ -61,6 +60,9 @@ impl Reconciler for IgnitionServerReconciler {
     type Snapshot = ServerSnapshot;
     type Lookup = ServerLookup;
     type Reason = ServerReason;
+    type Effect = UserDataWrite;
+    type State = ();
+    type Trigger = Trigger;
 
     const KIND: &'static str = "ignitionserver";
     const LOG_PREFIX: &'static str = "secrets of ";
@@ -72,7 +74,7 @@ impl Reconciler for IgnitionServerReconciler {
 
     fn observe(&self, key: &str) -> Option<ServerSnapshot> {
         let mut snapshot = observe(&self.resolver.cache)?;
-        snapshot.is_current = self.checked.has(key, inputs_digest(&snapshot), RECHECK);
+        snapshot.is_current = self.checked.has(key, inputs(&snapshot), SECRET_RECHECK);
         Some(snapshot)
     }
 
@@ -84,7 +86,7 @@ impl Reconciler for IgnitionServerReconciler {
         &self,
         lookups: &[ServerLookup],
         snapshot: &mut ServerSnapshot,
-        _pass: &mut ReconcilePass,
+        _pass: &mut ReconcilePass<()>,
     ) -> Result<(), NoDecision> {
         for lookup in lookups {
             match lookup {
@@ -105,7 +107,7 @@ impl Reconciler for IgnitionServerReconciler {
         &self,
         actions: &[Action],
         snapshot: &ServerSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         if !snapshot.is_current {
             self.checked.remove(IGNITION_SERVER);
@@ -117,7 +119,7 @@ impl Reconciler for IgnitionServerReconciler {
         if let ServerReason::Current(_) | ServerReason::Off =
             decide(snapshot, Timestamp::now()).reason
         {
-            self.checked.set(IGNITION_SERVER, inputs_digest(snapshot));
+            self.checked.set(IGNITION_SERVER, inputs(snapshot));
         }
         Ok(())
     }
@@ -126,8 +128,8 @@ impl Reconciler for IgnitionServerReconciler {
         std::iter::empty()
     }
 
-    fn inputs_digest(snapshot: &ServerSnapshot) -> Digest {
-        inputs_digest(snapshot)
+    fn inputs(snapshot: &ServerSnapshot) -> InputsHash {
+        inputs(snapshot)
     }
 
     fn log_transition(&self, name: &str, reason: &ServerReason) {

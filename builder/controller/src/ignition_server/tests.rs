@@ -13,8 +13,8 @@ use super::observe::{affected_keys, observe};
 use super::reconciler::generate;
 use super::snapshot::{ServerLookupResults, ServerSnapshot};
 use super::{ServerKeys, authority_secret, server_secret};
-use crate::action::Action;
 use crate::cluster_cache::{ClusterCache, ManagedObject, Trigger};
+use crate::user_data::Action;
 use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_ignition_server::{CertificateInfo, config_key, tokens_key};
 use mosb_plan::api::labels;
@@ -84,7 +84,7 @@ impl Fixture {
         assert!(!shown.contains("PRIVATE KEY"), "{shown}");
         self.written.clear();
         for action in &decision.actions {
-            let Action::WriteUserData(write) = action else { panic!("{action}") };
+            let Action::Effect(write) = action else { panic!("{action}") };
             self.written.push(write.secret.name().to_owned());
             let object = write.object.expose().0.clone();
             let before = self.secrets.insert(write.secret.clone(), object.clone());

@@ -7,7 +7,8 @@ use mosb_plan::plan::{BaseName, BuildRequest};
 use mosb_registry::Source;
 
 use super::invalid_input;
-use crate::lookup::{PlanLookup, Problem};
+use crate::lookup::PlanLookup;
+use mosb_reconcile::Problem;
 
 /// The build request, with the base from lookup, config and settings.
 pub(super) fn build_request(

@@ -1,9 +1,9 @@
 //! Checks the requested builder.
 
 use super::invalid_input;
-use crate::lookup::Problem;
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{ClusterSettings, ImageBuilderType};
+use mosb_reconcile::Problem;
 
 /// Checks that the settings permit a builder. An annotation must not weaken the settings: the pod
 /// of an OpenShift Build is privileged, has no user namespace and holds the push credentials beside

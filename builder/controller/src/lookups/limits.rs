@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +10,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::lookup::{LOOKUP_TIMEOUT, Problem};
+use crate::lookup::LOOKUP_TIMEOUT;
+use mosb_reconcile::Problem;
 use mosb_types::ErrorClass;
 
 /// Concurrent lookups per registry host.
@@ -208,13 +208,6 @@ pub(super) async fn while_held<T>(
     }
     drop(permit);
     lookup.await
-}
-
-/// A random delay until the next try, so that waiting pools don't retry all at once.
-pub fn busy_pause() -> Duration {
-    // Randomness from the standard library's hasher seed.
-    let random = RandomState::new().build_hasher().finish();
-    Duration::from_millis(250 + random % 500)
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::rendered_config::get_rendered_config;
 use super::{Resolver, invalid_input};
-use crate::lookup::Problem;
 use crate::rollout::TargetImage;
 use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, PushLogin, pull_only_login};
 use mosb_image::{ImageRef, PinnedRef, Platform};
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, RenderedName};
+use mosb_reconcile::Problem;
 use mosb_registry::{Client, Error, Source};
 
 impl Resolver {

@@ -2,10 +2,10 @@
 
 use super::rendered_config::get_rendered_config;
 use super::{Resolver, invalid_input};
-use crate::lookup::Problem;
 use mosb_plan::api::RenderedName;
 use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_plan::plan::machine_part;
+use mosb_reconcile::Problem;
 use mosb_types::Secret;
 
 /// Reason of a [`Problem`]: the machine part of a target is not that of its config any more.

@@ -27,19 +27,20 @@ use kube::{Api, Client};
 
 use super::Error;
 use super::cluster_cache::ClusterCache;
-use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Problem, Pull};
+use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull};
 use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
-pub use limits::{LookupError, LookupLimits, LookupPermit, busy_pause};
+pub use limits::{LookupError, LookupLimits, LookupPermit};
 use limits::{MAX_PLAN_HOLD, while_held};
 pub(crate) use machine_image::{MachineAccess, MachineSecrets};
 pub(crate) use machine_part::machine_part_changed;
 use mosb_build::JobResult;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::{BuildName, ClusterSettings, RenderedName};
+use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
-use mosb_types::{Diagnostic, ErrorClass};
+use mosb_types::ErrorClass;
 pub use plan::{CachedPlan, WorkloadParams};
 pub use registry_client_pool::RegistryClientPool;
 
@@ -242,24 +243,4 @@ fn unknown_image(problem: Problem) -> Problem {
 /// A problem with user input.
 fn invalid_input(reason: &str, message: String) -> Problem {
     Problem { class: ErrorClass::InvalidInput, reason: reason.to_owned(), message }
-}
-
-/// The message of an error with its causes, each once.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        let text = mosb_types::error_text(deeper);
-        if !message.contains(&text) {
-            message = format!("{message}: {text}");
-        }
-        cause = deeper.source();
-    }
-    message
-}
-
-impl<E: Diagnostic + 'static> From<E> for Problem {
-    fn from(error: E) -> Self {
-        Self { class: error.class(), reason: error.code().to_owned(), message: with_causes(&error) }
-    }
 }

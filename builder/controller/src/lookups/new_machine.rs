@@ -2,11 +2,11 @@
 
 use super::rendered_config::get_rendered_config;
 use super::{MachineSecrets, Resolver, invalid_input};
-use crate::lookup::Problem;
 use crate::user_data::{JoinConfig, MachineInputs};
 use mosb_build::new_machine::PullFiles;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName};
+use mosb_reconcile::Problem;
 use mosb_types::Secret;
 
 /// The key of the Secret that joins machines of every pool without a key of its own.

@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use super::Resolver;
 use super::rendered_config::get_rendered_config;
-use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup, Problem};
+use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup};
 use crate::render::with_origins;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::is_same_but_login;
 use mosb_plan::plan::live::live_change;
 use mosb_plan::render::{self, Update};
+use mosb_reconcile::Problem;
 use mosb_types::{ErrorClass, Finding};
 
 /// The config in service.

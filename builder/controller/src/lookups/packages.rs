@@ -9,10 +9,10 @@ use kube::api::ObjectMeta;
 use super::Resolver;
 use crate::cluster_cache::ClusterCache;
 use crate::cluster_names::YUM_REPOSITORIES;
-use crate::lookup::Problem;
 use crate::workload::Input;
 use crate::workload::PackageSource;
 use mosb_plan::api::{BuildName, PoolName};
+use mosb_reconcile::Problem;
 
 /// Copies of Secrets in the operator's namespace, by source.
 pub(super) type Copies = BTreeMap<PackageSource, Input>;

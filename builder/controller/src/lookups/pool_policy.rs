@@ -2,10 +2,10 @@
 //! settings have none. The Machine Config Operator writes the cluster's ClusterImagePolicies there.
 
 use super::invalid_input;
-use crate::lookup::Problem;
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig};
+use mosb_reconcile::Problem;
 
 const POLICY: &str = "/etc/containers/policy.json";
 /// Far above the size of real policies, which have some hundred bytes per scope.

@@ -10,7 +10,7 @@ use tokio::task::spawn_blocking;
 
 use super::build_request::build_request;
 use super::{Resolver, unknown_image};
-use crate::lookup::{PlanLookup, Problem};
+use crate::lookup::PlanLookup;
 use crate::observe::recorded_tree;
 use crate::render::without_components;
 use mosb_build::NamedSecret;
@@ -20,6 +20,7 @@ use mosb_image::PinnedRef;
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{ClusterSettings, RenderedConfig, labels};
 use mosb_plan::plan::Method;
+use mosb_reconcile::Problem;
 use mosb_registry::{Client, Resolved, Source, tree_image};
 use mosb_types::ErrorClass;
 

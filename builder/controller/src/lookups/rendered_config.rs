@@ -7,10 +7,13 @@ use mosb_plan::api::RenderedConfig;
 use mosb_types::ErrorClass;
 use serde_json::Value;
 
-use super::{Resolver, invalid_input, with_causes};
-use crate::kinds::Kind;
-use crate::lookup::{NO_RENDERED_CONFIG, Problem};
-use crate::{Error, error::is_not_found};
+use super::{Resolver, invalid_input};
+use crate::lookup::NO_RENDERED_CONFIG;
+use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
+use mosb_reconcile::error::is_not_found;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::problem::with_causes;
 
 pub(super) async fn get_rendered_config(
     resolver: &Resolver,

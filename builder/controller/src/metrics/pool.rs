@@ -6,13 +6,17 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use serde::Deserialize as _;
 
 use super::build_state::{JOB_STATES, PUSH_STATES, STATES, current, job_state, push_state, state};
 use super::{Metrics, Pool, PoolState};
-use crate::action::{Action, NewObject, NewStatus};
+use crate::action::Action;
+use crate::action::BuildEffect;
 use crate::snapshot::Snapshot;
 use mosb_build::result::{JobResult, Outcome};
 use mosb_plan::api::{MachineOsBuild, MachineOsBuildStatus, labels};
+use mosb_reconcile::Kind;
+use mosb_reconcile::write::{NewObject, NewStatus};
 
 impl Metrics {
     /// Sets the gauges of a pool.
@@ -78,17 +82,21 @@ impl Metrics {
         for action in actions {
             let label = Pool { pool: pool.clone() };
             match action {
-                Action::Create(NewObject::MachineOsBuild(build)) if !build.is_pre_built() => {
+                Action::Create(new) if is_own_build(new) => {
                     self.config_changes.get_or_create(&label).inc();
                 }
-                Action::CreateWorkload(attempt) if attempt.number > 1 => {
+                Action::Effect(BuildEffect::CreateWorkload(attempt)) if attempt.number > 1 => {
                     self.retries.get_or_create(&label).inc();
                 }
-                Action::ReplaceStatus(target, NewStatus::MachineOsBuild(status)) => {
-                    let name = &target.name;
+                Action::ReplaceStatus(target, NewStatus::Whole(status))
+                    if target.kind == Kind::MachineOsBuild =>
+                {
+                    let (name, status) = (&target.name, MachineOsBuildStatus::deserialize(status));
                     let before = snapshot.builds.iter().find(|build| build.metadata.name == *name);
-                    if let Some(before) = before.filter(|build| !build.is_pre_built()) {
-                        self.record_build_status(&pool, before, status, snapshot.results.get(name));
+                    let before = before.filter(|build| !build.is_pre_built());
+                    if let (Some(before), Ok(status)) = (before, status) {
+                        let result = snapshot.results.get(name);
+                        self.record_build_status(&pool, before, &status, result);
                     }
                 }
                 _ => {}
@@ -132,4 +140,10 @@ impl Metrics {
             self.push_duration.get_or_create(&label(state)).observe(seconds);
         }
     }
+}
+
+/// Whether it is a MachineOSBuild, and not of an image that was built elsewhere.
+fn is_own_build(new: &NewObject) -> bool {
+    let build = || MachineOsBuild::deserialize(&*new.body);
+    new.kind == Kind::MachineOsBuild && build().is_ok_and(|build| !build.is_pre_built())
 }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::Metrics;
 use super::build_state::PUSH_STATES;
-use crate::action::{Action, NewStatus};
-use crate::kinds::Kind;
+use crate::action::Action;
+use crate::object;
 use crate::snapshot::{SeenWorkload, Snapshot};
-use crate::target::Target;
 use mosb_build::result::JobResult;
 use mosb_plan::api::MachineOsBuild;
+use mosb_reconcile::kinds::Kind;
 
 fn snapshot(build: Value) -> Snapshot {
     let read = |value: Value| serde_json::from_value(value).unwrap();
@@ -58,8 +58,7 @@ fn gauges_follow_what_is_seen_and_go_with_it() {
 }
 
 fn replace_status(build: MachineOsBuild) -> Action {
-    let target = Target::of(Kind::MachineOsBuild, &build.metadata);
-    Action::ReplaceStatus(target, NewStatus::MachineOsBuild(Box::new(build.status)))
+    object::replace_status(Kind::MachineOsBuild, &build.metadata, &build.status)
 }
 
 const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";

@@ -15,7 +15,6 @@ use super::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger, WORKLOAD_WATCHES
 use super::cluster_names::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
 };
-use super::indexed_store::IndexKey;
 use super::inputs;
 use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
@@ -25,6 +24,7 @@ use mosb_build::JobResult;
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
+use mosb_reconcile::watch::IndexKey;
 
 pub use nodes::machine_role;
 pub(crate) use nodes::node_platform;

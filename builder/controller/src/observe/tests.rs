@@ -3,14 +3,14 @@ use crate::cluster_cache::{ManagedObject, SeenNode};
 use crate::cluster_names::OTHER_BUILDER;
 use crate::snapshot::BuildNodes;
 use crate::snapshot::SeenComponent;
-use crate::watch_health::WatchState;
 use crate::workload::MachineRole;
 use kube::api::ObjectMeta;
 use mosb_plan::api::MachineOsConfig;
+use mosb_reconcile::watch::WatchState;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(
-    store: &crate::indexed_store::IndexedStore<T>,
+    store: &mosb_reconcile::watch::IndexedStore<T>,
     objects: Vec<Value>,
 ) {
     store.replace(objects.into_iter().map(|value| {

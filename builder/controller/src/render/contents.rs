@@ -9,10 +9,10 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 
 use super::snapshot::Member;
-use crate::apply::ApplyError;
-use crate::kinds::Kind;
-use crate::{Error, error};
 use mosb_plan::api::MachineConfig;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::ApplyError;
+use mosb_reconcile::{Error, error};
 
 const PARALLEL_READS: usize = 16;
 /// Bytes of JSON to cache. MachineConfigs that all pools share are read once.

@@ -1,23 +1,27 @@
 //! Decides what to do about a pool's rendered config. Pure: a snapshot gives the actions.
 
 use std::fmt;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::garbage;
+use super::rendered_object::rendered_object;
 use super::snapshot::{Inputs, OverridingImage, RenderOutput, RenderSnapshot};
-use crate::action::{Action, NewObject, Patch};
-use crate::decision::Decision;
-use crate::kinds::Kind;
-use crate::lookup::Problem;
-use crate::status::{Event, EventReason, RENDER_DEGRADED, Regarding, render_conditions};
-use crate::watch_health::RECOVERED_AFTER;
+use crate::object;
+use crate::status::{EventReason, RENDER_DEGRADED, render_conditions};
+use crate::status::{new_event, regarding};
 use mosb_plan::api::{API_VERSION, Condition, condition, labels};
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::Decision;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::watch::RECOVERED_AFTER;
+use mosb_reconcile::write::{NoEffect, Patch};
+
+pub type Action = mosb_reconcile::write::Action<NoEffect>;
 
 /// What to do about a pool.
-pub type RenderDecision = Decision<RenderLookup, RenderReason>;
+pub type RenderDecision = Decision<RenderLookup, RenderReason, NoEffect>;
 
 /// Something that metadata doesn't show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,23 +166,23 @@ fn set_configuration(
     let mut actions = Vec::new();
     let is_there = |one: &super::SeenRendered| one.name == *name && !one.deleting;
     if !snapshot.rendered.iter().any(is_there) {
-        let on = || Regarding::new("MachineConfigPool", &snapshot.pool.metadata);
+        let on = || regarding("MachineConfigPool", &snapshot.pool.metadata);
         let note = format!("{name} of {} MachineConfigs", inputs.members.len());
         let reason = EventReason::RenderedConfigGenerated;
-        actions.push(Action::Event(Event::new(on(), reason, name, note)));
+        actions.push(Action::Event(new_event(on(), reason, name, note)));
         if let Some(OverridingImage { image, place }) = &output.overriding {
             let note = format!(
                 "{place} sets the base OS image of {name}: {image}; cluster updates don't change it any more"
             );
             let reason = EventReason::OsImageUrlOverridden;
-            actions.push(Action::Event(Event::new(on(), reason, image, note)));
+            actions.push(Action::Event(new_event(on(), reason, image, note)));
         }
-        actions.push(Action::Create(NewObject::Rendered(Arc::clone(&output.object))));
+        actions.push(Action::Create(rendered_object(&output.object)));
     }
     let is_named = snapshot.pool.spec.configuration.name == *name;
     if !is_named || !has_stamp(snapshot, inputs, name) || !has_sources(snapshot, inputs) {
         let patch = configuration(inputs, output);
-        actions.push(Action::patch(Kind::MachineConfigPool, &snapshot.pool.metadata, patch));
+        actions.push(object::patch(Kind::MachineConfigPool, &snapshot.pool.metadata, patch));
     }
     actions.extend(rendered_condition(snapshot, "", now));
     RenderDecision::of(RenderReason::Rendered(name.clone()), actions)
@@ -229,7 +233,7 @@ fn replace_condition(
     now: Timestamp,
 ) -> Option<Action> {
     let conditions = render_conditions(&snapshot.pool.status.conditions, state, now)?;
-    Some(Action::replace_conditions(&snapshot.pool.metadata, conditions))
+    Some(object::replace_conditions(&snapshot.pool.metadata, &conditions))
 }
 
 fn deletions_held(watch: &str) -> String {

@@ -11,14 +11,10 @@ use serde_json::Value;
 
 use super::contents::{Contents, find};
 use super::observe::{controller_config, observe};
+use super::rendered_object::compare_rendered;
 use super::snapshot::{Member, OverridingImage, RenderOutput, RenderSnapshot};
-use crate::Error;
-use crate::apply::{ApplyError, compare_rendered};
 use crate::cluster_cache::ClusterCache;
-use crate::indexed_store::IndexKey;
-use crate::lookup::Problem;
 use crate::lookups::{LookupError, LookupPermit, Resolver};
-use crate::worker::Worker;
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
@@ -27,6 +23,11 @@ use mosb_plan::api::{
     is_component_name, labels,
 };
 use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
+use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::Worker;
+use mosb_reconcile::watch::IndexKey;
+use mosb_reconcile::write::{ApplyError, Existing};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
 /// The time limit of all fetches for a pool, in time limits of a lookup: less than that of a
@@ -390,8 +391,8 @@ async fn find_different(
     }
     let found = find(&resolver.client, name).await?;
     Ok(found.and_then(|found| match compare_rendered(&found, object) {
-        Err(ApplyError::Problem(problem)) => Some(problem),
-        Ok(()) | Err(ApplyError::Conflict(_) | ApplyError::Api(_)) => None,
+        Existing::Problem(problem) => Some(problem),
+        Existing::Same | Existing::Outdated | Existing::NotOurs => None,
     }))
 }
 

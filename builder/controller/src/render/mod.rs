@@ -15,6 +15,7 @@
 //! | `observe` | cache → snapshot, and which pools a change affects |
 //! | `decide`, `garbage` | snapshot → actions |
 //! | `lookups`, `contents` | reads MachineConfigs, renders, fetches, compares with the old config |
+//! | `rendered_object` | the rendered config as an object, and whether one that exists is the same |
 //! | `renderer` | gives these functions to the driver |
 
 mod contents;
@@ -22,13 +23,14 @@ mod decide;
 mod garbage;
 mod lookups;
 mod observe;
+mod rendered_object;
 mod renderer;
 mod snapshot;
 
 #[cfg(test)]
 mod tests;
 
-pub use decide::{RenderDecision, RenderLookup, RenderReason, decide};
+pub use decide::{Action, RenderDecision, RenderLookup, RenderReason, decide};
 pub(super) use lookups::{with_origins, without_components};
 pub use observe::observe;
 pub(crate) use renderer::Renderer;

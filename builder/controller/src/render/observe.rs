@@ -1,7 +1,7 @@
 //! Takes the snapshot of a pool from the cache. Pure: it sends no requests.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
+use std::hash::Hash;
 
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenR
 use crate::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
 use crate::cluster_names::RENDERER;
 use crate::inputs;
-use crate::lookup::Problem;
-use mosb_image::Digest;
 use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
 };
 use mosb_plan::render::is_rendered_one;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
 use mosb_types::ErrorClass;
 
 /// The snapshot of the pool of this name.
@@ -26,7 +26,7 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
         settings(cache).map(|settings| Inputs { members: members(cache, &pool), settings });
     let other_renderer = cache.other_renderer();
     Some(RenderSnapshot {
-        inputs_digest: inputs_digest(cache, &pool, (&other_renderer, &inputs, &rendered)),
+        inputs_hash: inputs_hash(cache, &pool, (&other_renderer, &inputs, &rendered)),
         other_renderer,
         inputs,
         named: named(cache, &rendered),
@@ -38,22 +38,19 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
     })
 }
 
-/// Digest of everything that the result of rendering a pool depends on. What mosb itself writes to
+/// A hash of everything that the result of rendering a pool depends on. What mosb itself writes to
 /// the pool's status is left out.
-fn inputs_digest(cache: &ClusterCache, pool: &MachineConfigPool, observed: impl Debug) -> Digest {
+fn inputs_hash(cache: &ClusterCache, pool: &MachineConfigPool, observed: impl Hash) -> InputsHash {
     let metadata = &pool.metadata;
-    let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        metadata.labels,
-        metadata.annotations,
-        metadata.deletion_timestamp,
-        pool.spec,
+    InputsHash::of(&(
+        (&metadata.labels, &metadata.annotations),
+        metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        &pool.spec,
         observed,
         cache.daemon_sets.is_empty(),
         pool_settings(cache),
         inputs::shared_versions(cache),
-    );
-    Digest::of(text.as_bytes())
+    ))
 }
 
 fn pool_settings(cache: &ClusterCache) -> Vec<std::sync::Arc<PoolSettings>> {

@@ -8,19 +8,18 @@ use k8s_openapi::jiff::Timestamp;
 use tracing::Span;
 
 use super::contents::Contents;
+use super::decide::Action;
 use super::decide::{RenderDecision, RenderLookup, RenderReason, decide};
 use super::lookups::{self, RenderError};
 use super::observe::{affected_pools, observe};
 use super::snapshot::RenderSnapshot;
-use crate::action::Action;
-use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
-use crate::lookup::Problem;
 use crate::lookups::Resolver;
-use crate::reconciler::{Debounce, NoDecision, Reconciler};
-use crate::snapshot::EarlierProblem;
-use crate::worker::Worker;
-use mosb_image::Digest;
+use mosb_reconcile::EarlierProblem;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::Worker;
+use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::write::{ApplyError, Executor, NoEffect, ReconcilePass};
 
 #[derive(Debug)]
 pub(crate) struct Renderer {
@@ -69,6 +68,9 @@ impl Reconciler for Renderer {
     type Snapshot = RenderSnapshot;
     type Lookup = RenderLookup;
     type Reason = RenderReason;
+    type Effect = NoEffect;
+    type State = ();
+    type Trigger = Trigger;
 
     const KIND: &'static str = "pool";
     const LOG_PREFIX: &'static str = "pool ";
@@ -99,7 +101,7 @@ impl Reconciler for Renderer {
         &self,
         lookups: &[RenderLookup],
         snapshot: &mut RenderSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass<()>,
     ) -> Result<(), NoDecision> {
         for lookup in lookups {
             match lookup {
@@ -121,10 +123,10 @@ impl Reconciler for Renderer {
         &self,
         actions: &[Action],
         _snapshot: &RenderSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         for action in actions {
-            self.executor.apply_all(std::slice::from_ref(action), pass).await?;
+            self.executor.apply_all(std::slice::from_ref(action), &self.executor, pass).await?;
             if let Action::Delete(config) = action {
                 tracing::info!("deleted {}, which is not used any more", config.name);
             }
@@ -137,8 +139,8 @@ impl Reconciler for Renderer {
         [(metadata.uid(), metadata.resource_version())].into_iter()
     }
 
-    fn inputs_digest(snapshot: &RenderSnapshot) -> Digest {
-        snapshot.inputs_digest
+    fn inputs(snapshot: &RenderSnapshot) -> InputsHash {
+        snapshot.inputs_hash
     }
 
     fn set_earlier_problem(snapshot: &mut RenderSnapshot, problem: EarlierProblem) {

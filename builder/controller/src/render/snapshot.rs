@@ -1,17 +1,19 @@
 //! The input of a decision about a pool's rendered config.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use crate::kinds::Kind;
-use crate::lookup::Problem;
-use crate::snapshot::EarlierProblem;
-use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
+use mosb_reconcile::EarlierProblem;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Target;
 use mosb_types::canonical_json;
 
 /// Raised when the same inputs give another rendered config and all pools should get it; never by a
@@ -32,14 +34,14 @@ pub struct RenderSnapshot {
     /// A watch of pools or builds that failed lately: they may name more.
     pub broken_watch: Option<String>,
     /// Of everything that the result of rendering depends on, also of what only lookups read.
-    pub inputs_digest: Digest,
+    pub inputs_hash: InputsHash,
     pub lookup_results: RenderLookupResults,
     /// The problem that the last pass reported, if nothing that it depends on has changed.
     pub earlier_problem: Option<EarlierProblem>,
 }
 
 /// What a pool is rendered from, as far as it is known without reading the contents.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Inputs {
     /// The MachineConfigs that the pool selects, by name.
     pub members: Vec<Member>,
@@ -48,7 +50,7 @@ pub struct Inputs {
 }
 
 /// Metadata of a MachineConfig that changes whenever its content does.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Member {
     pub name: String,
     pub uid: String,
@@ -89,6 +91,15 @@ pub struct SeenRendered {
     /// Whether its content was changed afterwards.
     pub is_edited: bool,
     pub deleting: bool,
+}
+
+/// By hand, because `Time` has none.
+impl Hash for SeenRendered {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { name, uid, created, is_ours, is_edited, deleting } = self;
+        let created = created.as_ref().map(|time| time.0);
+        (name, uid, created, is_ours, is_edited, deleting).hash(state);
+    }
 }
 
 /// A rendered config is deleted in whatever version.

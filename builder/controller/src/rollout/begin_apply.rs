@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
 use super::control_plane::ControlPlaneCheck;
-use super::decide::PROBLEM_REQUEUE;
 use super::elapsed::elapsed;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::lookup::RolloutLookup;
@@ -20,6 +19,7 @@ use super::machine_state::MachineState;
 use crate::status::EventReason;
 use jiff::Timestamp;
 use mosb_plan::api::rollout::{Applying, Slot};
+use mosb_reconcile::waits::ROLLOUT_PROBLEM;
 
 /// How long after its record a Job may be created; then it is recorded again.
 const RECORD_FRESH: Duration = Duration::from_secs(5 * 60);
@@ -92,6 +92,6 @@ impl MachinePlan {
 
     fn wait_for(&mut self, cause: String) {
         self.waiting = Some(cause);
-        self.requeue_after = Some(PROBLEM_REQUEUE);
+        self.requeue_after = Some(ROLLOUT_PROBLEM);
     }
 }

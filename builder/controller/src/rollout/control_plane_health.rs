@@ -7,8 +7,8 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 
 use super::lookup::ControlPlaneHealth;
-use crate::Error;
-use crate::error::describe;
+use mosb_reconcile::Error;
+use mosb_reconcile::error::describe;
 
 /// Pods of one answer: a node runs one member of etcd.
 const PAGE: u32 = 250;
@@ -54,24 +54,19 @@ fn is_ready(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
-    use hyper::Response;
-    use kube::client::Body;
     use serde_json::{Value, json};
-    use tower::service_fn;
 
     use super::*;
+    use mosb_reconcile::fake_api::{FakeApi, FakeRequest};
 
     /// An API server that is ready and has these pods: name, node, and whether it is Ready.
     fn server(pods: &'static [(&'static str, &'static str, bool)]) -> Client {
-        let answer = move |request: Request<Body>| async move {
-            let query = request.uri().query().unwrap_or_default().to_owned();
+        let list = move |request: &FakeRequest| {
+            // Without a selector, all are listed.
             let is_listed = |node: &str| {
-                // Without a selector, all are listed.
-                !query.contains("spec.nodeName")
-                    || query.ends_with(&format!("%3D{node}"))
-                    || query.contains(&format!("%3D{node}&"))
+                !request.query.contains("spec.nodeName")
+                    || request.query.ends_with(&format!("%3D{node}"))
+                    || request.query.contains(&format!("%3D{node}&"))
             };
             let items: Vec<Value> = pods
                 .iter()
@@ -82,11 +77,9 @@ mod tests {
                         "status": { "conditions": [{ "type": "Ready", "status": ready }] } })
                 })
                 .collect();
-            let list =
-                json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items });
-            Ok::<_, Infallible>(Response::new(Body::from(list.to_string().into_bytes())))
+            json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items })
         };
-        Client::new(service_fn(answer), "default")
+        FakeApi::new(list).client
     }
 
     #[tokio::test]

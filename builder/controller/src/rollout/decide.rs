@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::blocked::Blocked;
 use super::context::Context;
 use super::desired_target::Desired;
+use super::effect::{Action, RolloutEffect};
 use super::figures::RolloutFigures;
 use super::job_request::NodeJobRequest;
 use super::lookup::{RolloutLookup, TargetImage};
@@ -22,20 +24,19 @@ use super::staging::LimitedJobs;
 use super::{
     config_marks, leaving_configs, machine_events, obsolete_jobs, part_jobs, pool_events, staging,
 };
-use crate::action::{Action, NewObject};
-use crate::decision::Decision;
-use crate::lookup::Problem;
 use crate::lookups::machine_part_changed;
+use crate::object;
 use mosb_plan::api::rollout::RolloutMode;
+use mosb_reconcile::Kind;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::Decision;
+use mosb_reconcile::waits::{ROLLOUT_PROBLEM, ROLLOUT_WATCH};
+use mosb_reconcile::write::NewStatus;
 use mosb_types::ErrorClass;
 
 /// What to do about the machines of a pool.
-pub type RolloutDecision = Decision<RolloutLookup, RolloutReason>;
+pub type RolloutDecision = Decision<RolloutLookup, RolloutReason, RolloutEffect>;
 
-/// How often a fact that could not be looked up, or that is in the way, is looked up again.
-pub(super) const PROBLEM_REQUEUE: Duration = Duration::from_secs(60);
-/// How often a watch that failed is checked.
-pub(super) const WATCH_REQUEUE: Duration = Duration::from_secs(15);
 /// How often machines that are on their way, and Jobs, are checked against their time limits.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
 
@@ -71,7 +72,7 @@ pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEva
     {
         let message = Problem::of_watch(watch).message;
         let reason = RolloutReason::Blocked { reason: "WatchFailed", message };
-        let requeue_after = Some(WATCH_REQUEUE);
+        let requeue_after = Some(ROLLOUT_WATCH);
         return RolloutDecision { requeue_after, ..Decision::unchanged(reason) }.into();
     }
     let mut found = evaluate_pool(snapshot, now);
@@ -156,7 +157,7 @@ impl<'a> Pass<'a> {
                     "{}: the registry has no such image; rebuild the pool, or pin another build",
                     target.image
                 );
-                self.block("ImageMissing", message, Some(PROBLEM_REQUEUE));
+                self.block("ImageMissing", message, Some(ROLLOUT_PROBLEM));
                 (given, jobs) = (Vec::new(), Vec::new());
             }
             (Some(_), Some(TargetImage::Unknown(problem))) => {
@@ -167,7 +168,7 @@ impl<'a> Pass<'a> {
                         "push-login" => "PushLogin",
                         _ => "RegistryFailed",
                     };
-                    self.block(reason, problem.message.clone(), Some(PROBLEM_REQUEUE));
+                    self.block(reason, problem.message.clone(), Some(ROLLOUT_PROBLEM));
                 }
                 jobs.clear();
                 if !is_away {
@@ -191,7 +192,7 @@ impl<'a> Pass<'a> {
         if let Some(Blocked { reason, message }) =
             Blocked::by_refused(&self.cx.snapshot.refused_writes)
         {
-            self.block(reason, message, Some(PROBLEM_REQUEUE));
+            self.block(reason, message, Some(ROLLOUT_PROBLEM));
         }
         if let Some(Blocked { reason, message }) = Blocked::by_shared_nodes(self.cx.snapshot) {
             self.block(reason, message, None);
@@ -223,18 +224,20 @@ impl<'a> Pass<'a> {
             // A rejected patch ends the pass, and what did not happen is not reported.
             actions.extend(events);
             let create = plan.create.iter().cloned();
-            actions.extend(create.map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
+            actions.extend(create.map(Action::from));
             actions.extend(plan.actions.iter().cloned());
             actions.extend(plan.delete.iter().cloned());
         }
-        actions
-            .extend(jobs.into_iter().map(|job| Action::Create(NewObject::NodeJob(Box::new(job)))));
+        actions.extend(jobs.into_iter().map(Action::from));
         // Until the target is known, the status stays what it is.
         let status = (!self.cx.is_target_pending())
-            .then(|| pool_status::action(self.cx, &standings, self.blocked.as_ref()));
+            .then(|| pool_status::update(self.cx, &standings, self.blocked.as_ref()));
         let status = status.flatten();
         let events = pool_events::events(self.cx, status.as_ref());
-        actions.extend(status);
+        actions.extend(status.map(|update| {
+            let pool = object::target(Kind::MachineConfigPool, &self.cx.snapshot.pool.metadata);
+            Action::ReplaceStatus(pool, NewStatus::Fields(json!(update)))
+        }));
         actions.extend(events);
         let reason = self.reason(&standings, is_done);
         let figures =
@@ -265,7 +268,7 @@ impl<'a> Pass<'a> {
     fn part_jobs(&mut self) -> Vec<NodeJobRequest> {
         let PartJobs { found, stopped } = part_jobs::part_jobs(self.cx, &self.machines);
         if let Some(message) = stopped {
-            self.block("MachinesFailed", message, Some(PROBLEM_REQUEUE));
+            self.block("MachinesFailed", message, Some(ROLLOUT_PROBLEM));
         }
         self.begin(found)
     }
@@ -301,11 +304,11 @@ impl<'a> Pass<'a> {
             Some(Ok(found)) if *found == part => Some(true),
             Some(Ok(_)) => {
                 let message = machine_part_changed(config);
-                self.block("MachinePartChanged", message, Some(PROBLEM_REQUEUE));
+                self.block("MachinePartChanged", message, Some(ROLLOUT_PROBLEM));
                 Some(false)
             }
             Some(Err(problem)) => {
-                self.block("LookupFailed", problem.message.clone(), Some(PROBLEM_REQUEUE));
+                self.block("LookupFailed", problem.message.clone(), Some(ROLLOUT_PROBLEM));
                 Some(false)
             }
         }
@@ -335,10 +338,10 @@ impl<'a> Pass<'a> {
             }
         }
         if matches!(cx.desired, Desired::Unknown(_)) {
-            soonest.push(PROBLEM_REQUEUE);
+            soonest.push(ROLLOUT_PROBLEM);
         }
         if cx.snapshot.cluster.broken_watch.is_some() {
-            soonest.push(WATCH_REQUEUE);
+            soonest.push(ROLLOUT_WATCH);
         }
         self.again(soonest.into_iter().min());
     }

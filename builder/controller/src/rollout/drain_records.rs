@@ -48,10 +48,10 @@ mod tests {
     use mosb_types::ErrorClass;
 
     use super::*;
-    use crate::lookup::Problem;
     use crate::rollout::Refusal;
     use crate::rollout::lookup::SeenPod;
     use crate::rollout::snapshot::Machine;
+    use mosb_reconcile::Problem;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

@@ -16,9 +16,9 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
-use crate::action::Action;
-use crate::kinds::Kind;
+use crate::rollout::effect::Action;
 use mosb_plan::api::labels;
+use mosb_reconcile::kinds::Kind;
 
 /// A part of the update of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

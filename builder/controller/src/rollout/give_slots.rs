@@ -2,16 +2,17 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::decide::{PROBLEM_REQUEUE, Pass, WATCH_REQUEUE};
+use super::decide::Pass;
 use super::drain;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
 use super::machine_state::MachineState;
 use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
-use crate::cluster_cache::OWN_WRITE_TIMEOUT;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
+use mosb_reconcile::waits::{ROLLOUT_PROBLEM, ROLLOUT_WATCH};
+use mosb_reconcile::watch::OWN_WRITE_TIMEOUT;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -62,7 +63,7 @@ impl Pass<'_> {
                         ),
                     ),
                 };
-                self.block(reason, message, Some(PROBLEM_REQUEUE));
+                self.block(reason, message, Some(ROLLOUT_PROBLEM));
                 Vec::new()
             }
         }
@@ -75,7 +76,7 @@ impl Pass<'_> {
         if let Some(watch) = &cluster.broken_watch {
             let message =
                 format!("no machine is rebooted: the watch failed: {watch}; check the API server");
-            self.block("WatchFailed", message, Some(WATCH_REQUEUE));
+            self.block("WatchFailed", message, Some(ROLLOUT_WATCH));
             return Vec::new();
         }
         match &self.cx.snapshot.lookup_results.slots {
@@ -84,7 +85,7 @@ impl Pass<'_> {
                 names
             }
             Some(Err(problem)) => {
-                self.block("LookupFailed", problem.message.clone(), Some(PROBLEM_REQUEUE));
+                self.block("LookupFailed", problem.message.clone(), Some(ROLLOUT_PROBLEM));
                 Vec::new()
             }
             Some(Ok(slots)) if *slots == cluster.slots => names,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use super::job_request::{LoginGrant, NodeLogin};
 use super::node_job::JobSecretContent;
-use crate::lookup::Problem;
 use crate::lookups::{MachineAccess, Resolver};
 use mosb_image::Digest;
+use mosb_reconcile::Problem;
 use mosb_types::Secret;
 
 /// What the Secrets of one pass are made of, once they have been read: all machines of a pool have
@@ -64,23 +64,19 @@ impl JobSecrets {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::sync::Arc;
     use std::time::Duration;
 
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use hyper::{Request, Response};
-    use kube::Client;
-    use kube::client::Body;
     use serde_json::{Value, json};
-    use tower::service_fn;
 
     use super::*;
     use crate::ClusterCache;
     use crate::lookups::{LookupLimits, MachineSecrets};
     use mosb_image::Digest;
     use mosb_plan::api::rollout::NodeTarget;
+    use mosb_reconcile::fake_api::FakeApi;
 
     const RENDERED: &str = "rendered-worker-00000000000000000000000000000000";
 
@@ -98,19 +94,15 @@ mod tests {
     /// A cluster whose machines pull with the login of `puller`, and whose builds push with that of
     /// `pusher`.
     fn resolver(puller: &'static str) -> Resolver {
-        let answer = move |request: Request<Body>| async move {
-            let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
-            let object = match &*name {
-                "push" => logins("pusher"),
-                RENDERED => json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
-                    "kind": "MachineConfig", "metadata": { "name": RENDERED },
-                    "spec": { "osImageURL": "quay.io/base:1" } }),
-                _ => logins(puller),
-            };
-            Ok::<_, Infallible>(Response::new(Body::from(object.to_string().into_bytes())))
-        };
+        let api = FakeApi::new(move |request| match request.path.rsplit('/').next() {
+            Some("push") => logins("pusher"),
+            Some(RENDERED) => json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
+                "kind": "MachineConfig", "metadata": { "name": RENDERED },
+                "spec": { "osImageURL": "quay.io/base:1" } }),
+            _ => logins(puller),
+        });
         Resolver {
-            client: Client::new(service_fn(answer), "mosb"),
+            client: api.client,
             cache: Arc::new(ClusterCache::empty("mosb")),
             registries: Arc::default(),
             limits: Arc::new(LookupLimits::new(Duration::from_secs(5))),

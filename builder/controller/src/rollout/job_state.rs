@@ -9,14 +9,7 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::{JobPhase, MachineJob};
 use mosb_plan::api::rollout::{ExitCode, NodeTarget};
-
-/// Waits between tries of `stage` and `report`, by the number of failed tries; then the last one.
-const BACK_OFF: [Duration; 4] = [
-    Duration::from_secs(60),
-    Duration::from_secs(2 * 60),
-    Duration::from_secs(5 * 60),
-    Duration::from_secs(10 * 60),
-];
+use mosb_reconcile::waits::NODE_JOB;
 
 /// How far the newest Job of a verb is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,8 +33,8 @@ pub(super) struct JobFailure {
 impl JobFailure {
     /// How long to wait before the next try; none if it may start now.
     pub fn wait(&self, now: Timestamp) -> Option<Duration> {
-        let index = (self.number.max(1) as usize - 1).min(BACK_OFF.len() - 1);
-        self.wait_for(BACK_OFF[index], now)
+        let index = (self.number.max(1) as usize - 1).min(NODE_JOB.len() - 1);
+        self.wait_for(NODE_JOB[index], now)
     }
 
     /// What is left of this time since the failure.

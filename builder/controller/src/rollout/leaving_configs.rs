@@ -6,11 +6,14 @@
 
 use super::desired_target::rival_names;
 use super::snapshot::RolloutSnapshot;
-use crate::action::{Action, Patch};
-use crate::kinds::Kind;
-use crate::status::{Event, EventReason, Regarding};
+use crate::object;
+use crate::rollout::effect::Action;
+use crate::status::EventReason;
+use crate::status::{new_event, regarding};
 use mosb_plan::api::rollout::OnDelete;
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 
 /// The MachineOSConfigs of a pool by their part in it.
 #[derive(Debug, Default)]
@@ -58,14 +61,14 @@ pub(super) fn actions(snapshot: &RolloutSnapshot) -> Vec<Action> {
 fn end(snapshot: &RolloutSnapshot, config: &Metadata) -> Vec<Action> {
     let others = config.finalizers.iter().filter(|one| *one != labels::ROLLOUT_FINALIZER);
     let patch = Patch { finalizers: Some(others.cloned().collect()), ..Patch::default() };
-    let mut actions = vec![Action::patch(Kind::MachineOsConfig, config, patch)];
+    let mut actions = vec![object::patch(Kind::MachineOsConfig, config, patch)];
     if OnDelete::of(config) != Ok(OnDelete::Keep) {
-        let on = Regarding::new("MachineOSConfig", config);
+        let on = regarding("MachineOSConfig", config);
         let (name, cause) = (&config.name, cause(snapshot));
         let text = format!(
             "{name}: no machine is brought to the stock image, because {cause}; the machines keep the image that they run: for the stock image, create pool and MachineOSConfig again and run mosb rollout undo --to stock"
         );
-        actions.push(Action::Event(Event::new(on, EventReason::StockSkipped, &text, text.clone())));
+        actions.push(Action::Event(new_event(on, EventReason::StockSkipped, &text, text.clone())));
     }
     actions
 }

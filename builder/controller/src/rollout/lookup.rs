@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::lookup::Problem;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::RenderedName;
+use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
 
 /// A fact to look up.

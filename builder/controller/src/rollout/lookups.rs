@@ -12,14 +12,14 @@ use super::control_plane_health::control_plane_health;
 use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
 use super::registry_lookups::RegistryLookups;
 use super::snapshot::RolloutSnapshot;
-use crate::Error;
-use crate::cluster_names::ROLLOUT_NAMESPACE;
-use crate::lookup::Problem;
 use crate::lookups::{MachineSecrets, Resolver};
 use crate::observe::node_platform;
 use crate::workload::may_run_etcd;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{RenderedName, labels};
+use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
+use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
 use mosb_types::ErrorClass;
 
 /// Pods of one answer.

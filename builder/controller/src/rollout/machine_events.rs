@@ -3,8 +3,9 @@
 use super::context::Context;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
-use crate::action::Action;
-use crate::status::{Event, EventReason, Regarding};
+use crate::rollout::effect::Action;
+use crate::status::EventReason;
+use crate::status::{new_event, regarding_node};
 use mosb_plan::api::labels;
 
 /// The events of the changes that this pass makes to a machine. `is_changed`: its marks change.
@@ -16,8 +17,8 @@ pub(super) fn events(
 ) -> Vec<Action> {
     let annotation = |key| state.machine.metadata.annotation(key);
     let event = |reason, edge: &str, text: String| {
-        let on = Regarding::node(&state.machine.metadata);
-        Action::Event(Event::new(on, reason, edge, text))
+        let on = regarding_node(&state.machine.metadata);
+        Action::Event(new_event(on, reason, edge, text))
     };
     let mut events = Vec::new();
     let mut jobs = state.jobs();

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::context::Context;
+use super::effect::{Action, RolloutEffect};
 use super::fallback::FallbackWait;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
@@ -18,7 +19,6 @@ use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
 use super::staging;
 use super::trouble::Trouble;
-use crate::action::Action;
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot, StagedMark};
 
@@ -81,7 +81,9 @@ impl MachinePlan {
                 && !job.deleting
                 && let Some(target) = &job.target
             {
-                plan.actions.push(Action::CreateNodeLogin(Box::new(cx.login(job, target))));
+                plan.actions.push(Action::Effect(RolloutEffect::CreateLogin(Box::new(
+                    cx.login(job, target),
+                ))));
             }
         }
         plan

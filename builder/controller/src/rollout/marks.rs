@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::snapshot::Machine;
-use crate::action::{Action, Patch};
-use crate::kinds::Kind;
+use crate::object;
+use crate::rollout::effect::Action;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Patch;
 
 /// Maximum characters of the annotation `reason`.
 const REASON: usize = 1024;
@@ -112,6 +114,6 @@ impl Marks {
             patch.spec = json!({ "unschedulable": unschedulable });
         }
         let is_changed = !patch.annotations.is_empty() || !patch.spec.is_null();
-        is_changed.then(|| Action::patch(Kind::Node, &machine.metadata, patch))
+        is_changed.then(|| object::patch(Kind::Node, &machine.metadata, patch))
     }
 }

@@ -34,6 +34,7 @@
 //! | `leaving_configs` | MachineOSConfigs that are being deleted and no longer decide about a pool |
 //! | `pool_status`, `pool_events` | counts and conditions of the pool, and its events |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
+//! | `effect`, `evict`, `node_login` | what is done beside writes to one object: Jobs, their Secrets, evictions |
 //! | `job_request`, `new_job` | the Jobs on machines that a decision creates |
 //! | `lookups`, `registry_lookups` | asks the API, and registries, for which no pass waits |
 //! | `reconciler` | gives these functions to the driver |
@@ -55,8 +56,10 @@ mod desired_target;
 mod drain;
 mod drain_record;
 mod drain_records;
+mod effect;
 mod elapsed;
 mod ended_phases;
+mod evict;
 mod fallback;
 mod figures;
 mod give_slots;
@@ -75,6 +78,7 @@ mod machine_state;
 mod marks;
 mod new_job;
 mod node_job;
+mod node_login;
 mod observe;
 mod obsolete_jobs;
 mod other_places;
@@ -82,6 +86,7 @@ mod part_jobs;
 mod pod_waiting;
 mod pool_events;
 mod pool_status;
+mod pool_status_update;
 mod reason;
 mod reconciler;
 mod refused_writes;
@@ -103,13 +108,13 @@ mod tests;
 
 pub use decide::{RolloutDecision, decide};
 pub use drain_record::{DrainRecord, DrainRecords, NodeEvictions, Refusal};
+pub use effect::{Action, Eviction, RolloutEffect, RolloutExecutor};
 pub use ended_phases::{EndedPhase, MachinePhase};
 pub use figures::RolloutFigures;
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub use machine_progress::MachineProgress;
 pub use new_job::adopts;
-pub(crate) use node_job::{JobSecretContent, OwnerJob, node_job, node_secret};
 pub use observe::{OwnPlace, observe};
 pub use other_places::OtherPlaces;
 pub use reason::RolloutReason;

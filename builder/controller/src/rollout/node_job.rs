@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::job_request::{NodeJobRequest, NodeVerb};
-use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::workload::node_job_template;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
+use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
 use mosb_types::Secret as SecretBytes;
 
 /// Key of the Secret, and the name of its file.

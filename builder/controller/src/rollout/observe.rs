@@ -26,14 +26,14 @@ use crate::cluster_cache::{
     CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS, POOL_WATCHES,
     SeenMachine, Trigger, non_empty_annotation, owning_node,
 };
-use crate::indexed_store::IndexKey;
-use crate::lookup::Problem;
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::status::ROLLOUT_DEGRADED;
 use crate::workload::may_run_etcd;
 use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
 };
+use mosb_reconcile::Problem;
+use mosb_reconcile::watch::IndexKey;
 
 /// Where the controller runs, and its image: no watch shows them.
 #[derive(Debug, Clone, Default)]

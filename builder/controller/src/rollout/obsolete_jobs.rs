@@ -4,10 +4,10 @@ use super::context::Context;
 use super::job_request::NodeVerb;
 use super::machine_state::{MachineState, SlotMark};
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
-use crate::action::Action;
-use crate::kinds::Kind;
-use crate::target::Target;
+use crate::rollout::effect::Action;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Target;
 
 /// Whether the result of a Job is on the node, or nothing waits for it. `slot` is the slot that the
 /// machine has after this pass.

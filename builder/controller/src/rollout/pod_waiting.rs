@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 
-use crate::cluster_names::ROLLOUT_NAMESPACE;
+use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
 
 /// The most characters of the kubelet's message.
 const MESSAGE: usize = 300;

@@ -2,14 +2,16 @@
 //! their Nodes.
 
 use super::context::Context;
-use crate::action::{Action, NewStatus};
-use crate::status::{Event, EventReason, ROLLOUT_DEGRADED, Regarding};
+use super::effect::Action;
+use super::pool_status_update::PoolStatusUpdate;
+use crate::status::{EventReason, ROLLOUT_DEGRADED};
+use crate::status::{new_event, regarding};
 use mosb_plan::api::{Condition, condition};
 
 /// The events of this write of the pool's status. They follow it, so that a write that is rejected
 /// or repeated causes none.
-pub(super) fn events(cx: &Context<'_>, write: Option<&Action>) -> Vec<Action> {
-    let Some(Action::ReplaceStatus(_, NewStatus::Pool(update))) = write else {
+pub(super) fn events(cx: &Context<'_>, update: Option<&PoolStatusUpdate>) -> Vec<Action> {
+    let Some(update) = update else {
         return Vec::new();
     };
     let metadata = &cx.snapshot.pool.metadata;
@@ -37,11 +39,11 @@ pub(super) fn events(cx: &Context<'_>, write: Option<&Action>) -> Vec<Action> {
     }
     found.extend(begins("Updating").map(|one| (EventReason::RolloutStarted, message(one))));
     found.extend(begins("Updated").map(|one| (EventReason::RolloutCompleted, message(one))));
-    let on = || Regarding::new("MachineConfigPool", metadata);
+    let on = || regarding("MachineConfigPool", metadata);
     // The same change may come again, which is another event.
     let edge = |text: &str| format!("{} {text}", cx.now);
     let events = found.into_iter();
     events
-        .map(|(reason, text)| Action::Event(Event::new(on(), reason, &edge(&text), text)))
+        .map(|(reason, text)| Action::Event(new_event(on(), reason, &edge(&text), text)))
         .collect()
 }

@@ -9,13 +9,11 @@ use super::blocked::Blocked;
 use super::context::Context;
 use super::machine_progress::MachineProgress;
 use super::machine_state::BOOT_FULL;
-use crate::action::{Action, NewStatus, PoolStatusUpdate};
-use crate::kinds::Kind;
+use super::pool_status_update::PoolStatusUpdate;
 use crate::name_list::name_list;
 use crate::status::{
     BLOCKED, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, set_condition,
 };
-use crate::target::Target;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{API_VERSION, Condition, MachineConfigPool, condition};
@@ -51,12 +49,12 @@ pub(super) struct Standing {
     pub is_boot_full: bool,
 }
 
-/// The write of the pool's status; none if it is unchanged.
-pub(super) fn action(
+/// What changes of the pool's status; none if it is unchanged.
+pub(super) fn update(
     cx: &Context<'_>,
     machines: &[Standing],
     blocked: Option<&Blocked>,
-) -> Option<Action> {
+) -> Option<PoolStatusUpdate> {
     if cx.snapshot.is_pool_missing {
         return None;
     }
@@ -81,9 +79,7 @@ pub(super) fn action(
         update.configuration = configuration(cx);
     }
     conditions(cx, machines, is_done && is_newest, blocked, &mut update.conditions);
-    let target = Target::of(Kind::MachineConfigPool, &pool.metadata);
-    is_changed(pool, &update)
-        .then(|| Action::ReplaceStatus(target, NewStatus::Pool(Box::new(update))))
+    is_changed(pool, &update).then_some(update)
 }
 
 fn is_changed(pool: &MachineConfigPool, update: &PoolStatusUpdate) -> bool {

@@ -10,8 +10,9 @@ use super::blocked::Blocked;
 use super::decide::{RolloutDecision, decide, evaluate};
 use super::drain_record::DrainRecords;
 use super::drain_records::after_pass;
+use super::effect::{Action, Eviction, RolloutEffect, RolloutExecutor, RolloutPass, RolloutState};
 use super::ended_phases::ended_phases;
-use super::inputs::inputs_digest;
+use super::inputs::inputs;
 use super::job_secret::JobSecrets;
 use super::lookup::RolloutLookup;
 use super::lookups::{RegistryAnswer, RegistryQuery, look_up};
@@ -21,18 +22,16 @@ use super::refused_writes::PassWrites;
 use super::registry_lookups::RegistryLookups;
 use super::seen_times::SeenTimes;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
-use crate::action::Action;
-use crate::apply::{ApplyError, Executor, ReconcilePass};
 use crate::cluster_cache::Trigger;
 use crate::lookups::Resolver;
 use crate::metrics::Metrics;
-use crate::reconciler::{Debounce, NoDecision, Reconciler};
-use mosb_image::Digest;
+use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::write::ApplyError;
 
 #[derive(Debug)]
 pub(crate) struct RolloutReconciler {
     resolver: Resolver,
-    executor: Executor,
+    executor: RolloutExecutor,
     own: OwnPlace,
     metrics: Arc<Metrics>,
     registries: RegistryLookups<RegistryQuery, RegistryAnswer>,
@@ -47,7 +46,7 @@ pub(crate) struct RolloutReconciler {
 impl RolloutReconciler {
     pub fn new(
         resolver: Resolver,
-        executor: Executor,
+        executor: RolloutExecutor,
         own: OwnPlace,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -72,7 +71,7 @@ impl RolloutReconciler {
         &self,
         actions: &[Action],
         snapshot: &RolloutSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut RolloutPass,
     ) -> Result<(), ApplyError> {
         let begun = Instant::now();
         let mut writes = PassWrites::new(snapshot);
@@ -81,16 +80,16 @@ impl RolloutReconciler {
         let mut secrets = JobSecrets::default();
         let mut evictions = Vec::new();
         for action in actions {
-            if matches!(action, Action::Evict { .. }) {
-                evictions.push(action);
+            if let Action::Effect(RolloutEffect::Evict(eviction)) = action {
+                evictions.push((action, eviction));
                 continue;
             }
             if !writes.admits(action, begun.elapsed()) {
                 continue;
             }
-            if let Action::CreateNodeLogin(login) = action {
+            if let Action::Effect(RolloutEffect::CreateLogin(login)) = action {
                 match secrets.content(&self.resolver, login).await {
-                    Ok(content) => pass.job_secret = Some(content),
+                    Ok(content) => pass.state.job_secret = Some(content),
                     Err(problem) => {
                         writes.record(action, ApplyError::Problem(problem))?;
                         continue;
@@ -106,9 +105,10 @@ impl RolloutReconciler {
             }
         }
         // Last, because webhooks may delay them, and all at once.
-        evictions.retain(|action| writes.admits(action, begun.elapsed()));
-        for (action, error) in self.executor.evict_all(&evictions, pass).await {
-            writes.record(action, error)?;
+        evictions.retain(|(action, _)| writes.admits(action, begun.elapsed()));
+        let pods: Vec<&Eviction> = evictions.iter().map(|(_, eviction)| *eviction).collect();
+        for (eviction, error) in self.executor.evict_all(&pods, &mut pass.state).await {
+            writes.record(&eviction.clone().into(), error)?;
         }
         let (refused, again) = writes.finish();
         pass.requeue_after = again;
@@ -149,6 +149,9 @@ impl Reconciler for RolloutReconciler {
     type Snapshot = RolloutSnapshot;
     type Lookup = RolloutLookup;
     type Reason = RolloutReason;
+    type Effect = RolloutEffect;
+    type State = RolloutState;
+    type Trigger = Trigger;
 
     const KIND: &'static str = "rollout";
     const LOG_PREFIX: &'static str = "roll-out of pool ";
@@ -188,7 +191,7 @@ impl Reconciler for RolloutReconciler {
         &self,
         lookups: &[RolloutLookup],
         snapshot: &mut RolloutSnapshot,
-        _pass: &mut ReconcilePass,
+        _pass: &mut RolloutPass,
     ) -> Result<(), NoDecision> {
         look_up(&self.resolver, &self.registries, lookups, snapshot).await;
         Ok(())
@@ -198,13 +201,13 @@ impl Reconciler for RolloutReconciler {
         &self,
         actions: &[Action],
         snapshot: &RolloutSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut RolloutPass,
     ) -> Result<(), ApplyError> {
         let done = self.apply_pass(actions, snapshot, pass).await;
         let mut drains = self.drains();
         let pool = &snapshot.pool.metadata.name;
         let earlier = drains.remove(pool).unwrap_or_default();
-        let records = after_pass(earlier, snapshot, &pass.evictions, Timestamp::now());
+        let records = after_pass(earlier, snapshot, &pass.state.evictions, Timestamp::now());
         drains.insert(pool.clone(), records);
         done
     }
@@ -227,8 +230,8 @@ impl Reconciler for RolloutReconciler {
             )
     }
 
-    fn inputs_digest(snapshot: &RolloutSnapshot) -> Digest {
-        inputs_digest(snapshot)
+    fn inputs(snapshot: &RolloutSnapshot) -> InputsHash {
+        inputs(snapshot)
     }
 
     fn log_transition(&self, pool: &str, reason: &RolloutReason) {

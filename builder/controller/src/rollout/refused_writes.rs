@@ -4,13 +4,12 @@
 
 use std::time::Duration;
 
-use super::decide::PROBLEM_REQUEUE;
+use super::effect::{Action, RolloutEffect};
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
-use crate::Error;
-use crate::action::{Action, NewObject};
-use crate::apply::ApplyError;
-use crate::kinds::Kind;
-use crate::queue::conflict_backoff;
+use mosb_reconcile::Error;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::waits::{CONFLICT, ROLLOUT_PROBLEM};
+use mosb_reconcile::write::ApplyError;
 
 /// How long after its begin a pass writes nothing more but the status, well before its deadline.
 const WRITES: Duration = Duration::from_secs(180);
@@ -93,8 +92,8 @@ impl<'a> PassWrites<'a> {
     pub fn finish(self) -> (RefusedWrites, Option<Duration>) {
         let refused = &self.refused;
         let is_refused = refused.pool.is_some() || !refused.machines.is_empty();
-        let again = (is_refused || self.is_cut).then_some(PROBLEM_REQUEUE);
-        let conflicts = refused.conflicts.values().map(|(_, count)| conflict_backoff(*count));
+        let again = (is_refused || self.is_cut).then_some(ROLLOUT_PROBLEM);
+        let conflicts = refused.conflicts.values().map(|(_, count)| CONFLICT.wait(*count));
         let again = conflicts.chain(again).min();
         (self.refused, again)
     }
@@ -107,21 +106,14 @@ fn subject<'a>(snapshot: &'a RolloutSnapshot, action: &'a Action) -> Subject<'a>
         machine.map_or(Subject::Pool, |machine| Subject::Machine(machine.name()))
     };
     match action {
-        Action::Create(NewObject::NodeJob(request)) => Subject::Machine(&request.node),
-        Action::Evict { node, .. } => Subject::Machine(node),
+        Action::Effect(RolloutEffect::CreateJob(request)) => Subject::Machine(&request.node),
+        Action::Effect(RolloutEffect::Evict(eviction)) => Subject::Machine(&eviction.node),
+        Action::Effect(RolloutEffect::CreateLogin(login)) => of_job(&login.job),
         Action::Patch(target, _) if target.kind == Kind::Node => Subject::Machine(&target.name),
         Action::Delete(target) => of_job(&target.name),
-        Action::CreateNodeLogin(login) => of_job(&login.job),
         Action::ReplaceStatus(..) => Subject::Status,
         Action::Event(_) => Subject::Same,
-        Action::Create(_)
-        | Action::Patch(..)
-        | Action::CreateWorkload(_)
-        | Action::CreateInputs(..)
-        | Action::ArchiveLogs(_)
-        | Action::RecordBaseTree { .. }
-        | Action::RecordPreparedBase { .. }
-        | Action::WriteUserData(_) => Subject::Pool,
+        Action::Create(_) | Action::Patch(..) => Subject::Pool,
     }
 }
 
@@ -133,7 +125,7 @@ fn is_of_object(action: &Action, error: &ApplyError) -> bool {
         ApplyError::Api(error @ Error::Api { .. }) => match error.status_code() {
             Some(code) => ![401, 409, 429].contains(&code),
             // Webhooks that don't answer hold evictions of some pods.
-            None => matches!(action, Action::Evict { .. }),
+            None => matches!(action, Action::Effect(RolloutEffect::Evict(_))),
         },
         ApplyError::Api(_) => false,
     }
@@ -144,12 +136,13 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::action::{NewStatus, Patch};
     use crate::rollout::blocked::Blocked;
+    use crate::rollout::effect::Eviction;
     use crate::rollout::job_request::{LoginGrant, NodeJobRequest, NodeLogin, NodeVerb};
     use crate::rollout::snapshot::{JobPhase, Machine, MachineJob};
-    use crate::target::Target;
     use mosb_plan::api::rollout::NodeTarget;
+    use mosb_reconcile::write::Target;
+    use mosb_reconcile::write::{NewStatus, Patch};
 
     fn target(kind: Kind, name: &str) -> Target {
         Target { kind, name: name.to_owned(), uid: String::new(), version: None }
@@ -160,17 +153,17 @@ mod tests {
     }
 
     fn evict(node: &str) -> Action {
-        Action::Evict {
+        Action::from(Eviction {
             namespace: "n".to_owned(),
             pod: "p".to_owned(),
             uid: "u".to_owned(),
             node: node.to_owned(),
-        }
+        })
     }
 
     fn status() -> Action {
-        let update = NewStatus::Pool(Box::default());
-        Action::ReplaceStatus(target(Kind::MachineConfigPool, "p"), update)
+        let fields = NewStatus::Fields(serde_json::Value::Null);
+        Action::ReplaceStatus(target(Kind::MachineConfigPool, "p"), fields)
     }
 
     fn config() -> Action {
@@ -215,7 +208,7 @@ mod tests {
             let (refused, again) = writes.finish();
             let message = Blocked::by_refused(&refused).unwrap().message;
             assert!(message.contains("object x"), "{what}: {message}");
-            assert_eq!(again, Some(PROBLEM_REQUEUE), "{what}");
+            assert_eq!(again, Some(ROLLOUT_PROBLEM), "{what}");
             assert_eq!(message.contains("a: "), others, "{what}: {message}");
         }
     }
@@ -257,8 +250,8 @@ mod tests {
         snapshot.machines[0].jobs.push(job);
         for action in [
             Action::Delete(target(Kind::NodeJob, &request.name)),
-            Action::CreateNodeLogin(Box::new(login)),
-            Action::Create(NewObject::NodeJob(Box::new(request))),
+            Action::Effect(RolloutEffect::CreateLogin(Box::new(login))),
+            Action::from(request),
         ] {
             let mut writes = PassWrites::new(&snapshot);
             assert!(writes.admits(&action, Duration::ZERO), "{action:?}");

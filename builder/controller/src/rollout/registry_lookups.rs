@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::queue::error_backoff;
+use mosb_reconcile::waits::after_error;
 use mosb_types::ErrorClass;
 
 /// For how long a good answer is not asked for again.
@@ -161,7 +161,7 @@ fn lock<Q, A>(state: &Mutex<State<Q, A>>) -> MutexGuard<'_, State<Q, A>> {
 impl<Q, A> Asked<Q, A> {
     fn is_due(&self) -> bool {
         self.last.as_ref().is_none_or(|last| {
-            let pause = last.failure.map(|class| error_backoff(class, self.failures));
+            let pause = last.failure.map(|class| after_error(class).wait(self.failures));
             last.at.elapsed() >= pause.unwrap_or(FRESH)
         })
     }

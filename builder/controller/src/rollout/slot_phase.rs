@@ -11,19 +11,12 @@ use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::snapshot::{JobPhase, MachineJob};
 use mosb_plan::api::rollout::{ExitCode, Slot, SlotFailure};
+use mosb_reconcile::waits;
 
 /// Attempts of one slot to boot a target if the machine rebooted each time without trying to.
 const MAX_ATTEMPTS: u32 = 3;
 /// `apply` Jobs for a target that may fail for a passing reason: six hours with the pauses.
 pub(super) const MAX_TRIES: u32 = 10;
-/// Pauses after tries that failed, by their number; then the last one.
-const PAUSES: [Duration; 5] = [
-    Duration::from_secs(5 * 60),
-    Duration::from_secs(10 * 60),
-    Duration::from_secs(20 * 60),
-    Duration::from_secs(40 * 60),
-    Duration::from_secs(60 * 60),
-];
 /// Maximum characters of a failure's message in the slot.
 const MESSAGE: usize = 1024;
 
@@ -167,6 +160,5 @@ fn may_try_again(slot: &Slot) -> bool {
 
 /// How long the next try still waits, after so many that failed.
 pub(super) fn pause(tries: u32, failed: Timestamp, now: Timestamp) -> Option<Duration> {
-    let index = (tries.max(1) as usize - 1).min(PAUSES.len() - 1);
-    PAUSES[index].checked_sub(elapsed(failed, now)).filter(|left| !left.is_zero())
+    waits::SLOT.wait(tries).checked_sub(elapsed(failed, now)).filter(|left| !left.is_zero())
 }

@@ -11,13 +11,13 @@ use super::begin_apply::may_have_job;
 use super::context::Context;
 use super::drain::Drain;
 use super::drain_record::DrainRecord;
+use super::effect::{Action, Eviction};
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::marks::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
 use super::trouble::{Trouble, trouble};
-use crate::action::Action;
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
@@ -164,11 +164,13 @@ impl MachinePlan {
                             Some(if is_evicting { EVICTED_REQUEUE } else { now.interval() });
                         self.waiting = now.held();
                     }
-                    self.actions.extend(drain.evictions().map(|pod| Action::Evict {
-                        namespace: pod.namespace.clone(),
-                        pod: pod.name.clone(),
-                        uid: pod.uid.clone(),
-                        node: state.name().to_owned(),
+                    self.actions.extend(drain.evictions().map(|pod| {
+                        Action::from(Eviction {
+                            namespace: pod.namespace.clone(),
+                            pod: pod.name.clone(),
+                            uid: pod.uid.clone(),
+                            node: state.name().to_owned(),
+                        })
                     }));
                 }
             }

@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 
 use super::availability::Availability;
 use super::context::Context;
-use super::decide::{PROBLEM_REQUEUE, Pass};
+use super::decide::Pass;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::slots;
 use crate::name_list::name_list;
 use mosb_plan::api::rollout::NodeTarget;
+use mosb_reconcile::waits::ROLLOUT_PROBLEM;
 
 /// How many machines or pools a reason names.
 const MAX_NAMES: usize = 5;
@@ -44,7 +45,7 @@ impl Pass<'_> {
             plan.waiting = plan.waiting.take().or(why);
         }
         // No event of this pool shows that a node of another one becomes available.
-        self.again(is_own_held.then_some(PROBLEM_REQUEUE));
+        self.again(is_own_held.then_some(ROLLOUT_PROBLEM));
     }
 
     /// Machines that are unavailable without us use up what the pool allows.

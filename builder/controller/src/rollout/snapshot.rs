@@ -227,7 +227,7 @@ pub struct ControlPlaneNode {
 }
 
 /// Limits from the cluster's settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RolloutSettings {
     /// Machines that stage at once from one registry host, over all pools.
     pub staging_per_registry: usize,

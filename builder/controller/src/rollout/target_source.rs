@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use super::lookup::RolloutLookup;
 use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
-use crate::lookup::Problem;
 use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::api::rollout::{
     AnnotationError, History, HistoryEntry, NodeTarget, PinnedBuild, STOCK,
 };
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig, RenderedName, labels};
+use mosb_reconcile::Problem;
 
 /// Why a source gives no target.
 #[derive(Debug, Clone, PartialEq)]

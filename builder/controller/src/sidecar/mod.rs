@@ -25,13 +25,11 @@ use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
+use mosb_reconcile::waits::RESULT_DELIVERY;
 use mosb_types::Diagnostic;
 
 /// Timeout of one API request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Delays between retries.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Time for the last delivery after SIGTERM; a pod's grace period is 30 s.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 /// The field manager of the ConfigMap.
@@ -218,7 +216,7 @@ async fn deliver(
     config: &SidecarConfig,
     result: &JobResult,
 ) -> Result<(), Error> {
-    let mut delay = FIRST_RETRY_DELAY;
+    let mut delay = RESULT_DELIVERY.first;
     loop {
         match deliver_once(api, config, result).await {
             Err(Error::Unavailable { cause, .. }) => {
@@ -231,7 +229,7 @@ async fn deliver(
             delivered => return delivered,
         }
         sleep(delay).await;
-        delay = (delay * 2).min(MAX_RETRY_DELAY);
+        delay = RESULT_DELIVERY.next(delay);
     }
 }
 

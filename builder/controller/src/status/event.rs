@@ -4,54 +4,16 @@ use sha2::Digest as _;
 
 use super::seed::PRE_BUILT_IMAGE_SEEDED;
 use mosb_plan::api::{API_VERSION, Metadata, shortened};
+use mosb_reconcile::write::{Event, EventKind, Regarding};
 
-/// An event. Its name is derived from its content, so it is created only once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// Its name: `<object>.<16 hex digits>`.
-    pub name: String,
-    pub on: Regarding,
-    pub kind: EventKind,
-    pub reason: EventReason,
-    /// A sentence, at most 1024 characters.
-    pub note: String,
+/// An object of the API group of machine configuration.
+pub fn regarding(kind: &'static str, metadata: &Metadata) -> Regarding {
+    let (name, uid) = (metadata.name.clone(), metadata.uid().to_owned());
+    Regarding { api_version: API_VERSION, kind, name, uid }
 }
 
-/// The object that an event is about; all of them are cluster-scoped.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Regarding {
-    pub api_version: &'static str,
-    pub kind: &'static str,
-    pub name: String,
-    pub uid: String,
-}
-
-impl Regarding {
-    /// An object of the API group of machine configuration.
-    pub fn new(kind: &'static str, metadata: &Metadata) -> Self {
-        let (name, uid) = (metadata.name.clone(), metadata.uid().to_owned());
-        Self { api_version: API_VERSION, kind, name, uid }
-    }
-
-    pub fn node(metadata: &Metadata) -> Self {
-        Self { api_version: "v1", ..Self::new("Node", metadata) }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventKind {
-    Normal,
-    Warning,
-}
-
-impl EventKind {
-    /// As the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
+pub fn regarding_node(metadata: &Metadata) -> Regarding {
+    Regarding { api_version: "v1", ..regarding("Node", metadata) }
 }
 
 /// What happened.
@@ -238,20 +200,18 @@ const NOTE: usize = 1024;
 /// Maximum length of the object's name in an event's name, which has 253 characters.
 const OBJECT: usize = 253 - 17;
 
-impl Event {
-    /// An event on an object. `edge` distinguishes repeated events, for example by the attempt
-    /// number.
-    pub fn new(on: Regarding, reason: EventReason, edge: &str, note: impl Into<String>) -> Self {
-        let id = format!("{}\n{}\n{edge}", on.uid, reason.as_str());
-        let hash = sha2::Sha256::digest(id);
-        let hex: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
-        Self {
-            name: format!("{}.{hex}", shortened(&on.name, OBJECT)),
-            kind: reason.kind(),
-            reason,
-            note: note.into().chars().take(NOTE).collect(),
-            on,
-        }
+/// An event on an object. `edge` distinguishes repeated events, for example by the attempt number.
+/// Its name is `<object>.<16 hex digits>`.
+pub fn new_event(on: Regarding, reason: EventReason, edge: &str, note: impl Into<String>) -> Event {
+    let id = format!("{}\n{}\n{edge}", on.uid, reason.as_str());
+    let hash = sha2::Sha256::digest(id);
+    let hex: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    Event {
+        name: format!("{}.{hex}", shortened(&on.name, OBJECT)),
+        kind: reason.kind(),
+        reason: reason.as_str(),
+        note: note.into().chars().take(NOTE).collect(),
+        on,
     }
 }
 
@@ -310,9 +270,9 @@ mod tests {
             (StockSkipped, "StockSkipped", Warning),
         ] {
             let metadata = Metadata { name: "worker-b".to_owned(), ..Metadata::default() };
-            let on = Regarding::new("MachineOSBuild", &metadata);
-            let event = Event::new(on, reason, "", "n".repeat(2000));
-            assert_eq!((event.reason.as_str(), event.kind), (word, kind));
+            let on = regarding("MachineOSBuild", &metadata);
+            let event = new_event(on, reason, "", "n".repeat(2000));
+            assert_eq!((event.reason, event.kind), (word, kind));
             assert_eq!(event.note.len(), NOTE, "{word}");
         }
         assert_eq!((Normal.as_str(), Warning.as_str()), ("Normal", "Warning"));

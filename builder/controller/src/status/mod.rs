@@ -22,7 +22,7 @@ pub use config::{
     BLOCKED, ConditionUpdate, CurrentImage, MIXED_PLATFORMS, USER_NAMESPACES, WARNINGS,
     config_status,
 };
-pub use event::{Event, EventKind, EventReason, Regarding};
+pub use event::{EventReason, new_event, regarding, regarding_node};
 pub use message::failed_message;
 pub use pool::{IMAGE_BUILD_DEGRADED, PoolBuild, blocking_conditions, pool_conditions};
 pub use render::{RENDER_DEGRADED, render_conditions};

@@ -7,14 +7,14 @@ use super::join_tokens::JoinToken;
 use super::reason::{Joining, UserDataReason};
 use super::secret_ref::SecretRef;
 use super::served_config::ServedConfig;
-use crate::action::{Action, NewStatus};
-use crate::kinds::Kind;
 use crate::name_list::name_list;
+use crate::object;
 use crate::rollout::Found;
 use crate::status::{ConditionUpdate, config_status};
-use crate::target::Target;
+use crate::user_data::Action;
 use mosb_ignition_server::STUB_VERSION;
 use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, condition};
+use mosb_reconcile::kinds::Kind;
 
 /// Condition type: whether the Secret with the user data has the config of the current image.
 pub const USER_DATA: &str = "UserData";
@@ -40,7 +40,7 @@ pub(super) fn report(
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     let update = ConditionUpdate { kind: USER_DATA, status: is, reason: word, message: &message };
     let status = config_status(config, None, &[update], now)?;
-    Some(write(config, status))
+    Some(write(config, &status))
 }
 
 /// What the condition shows: that the Secret is as it should be.
@@ -100,10 +100,9 @@ fn remove(config: &MachineOsConfig) -> Option<Action> {
     condition(&config.status.conditions, USER_DATA)?;
     let mut status = config.status.clone();
     status.conditions.retain(|condition| condition.kind != USER_DATA);
-    Some(write(config, status))
+    Some(write(config, &status))
 }
 
-fn write(config: &MachineOsConfig, status: MachineOsConfigStatus) -> Action {
-    let target = Target::of(Kind::MachineOsConfig, &config.metadata);
-    Action::ReplaceStatus(target, NewStatus::MachineOsConfig(Box::new(status)))
+fn write(config: &MachineOsConfig, status: &MachineOsConfigStatus) -> Action {
+    object::replace_status(Kind::MachineOsConfig, &config.metadata, status)
 }

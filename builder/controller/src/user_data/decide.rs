@@ -1,7 +1,5 @@
 //! Decides what to write into the Secret. Pure: a snapshot gives the actions.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 
 use super::condition;
@@ -15,16 +13,17 @@ use super::target;
 use super::user_data_secret::{
     MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret, UserDataWrite,
 };
-use crate::action::Action;
-use crate::decision::Decision;
 use crate::ignition_server::{authority_secret, server_secret};
+use crate::user_data::Action;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
+use mosb_reconcile::driver::Decision;
+use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
 use mosb_types::Diagnostic as _;
 use mosb_types::Secret;
 
 /// What to do about the user data.
-pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason>;
+pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason, UserDataWrite>;
 
 /// A fact that the watches don't show.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,10 +36,6 @@ pub(crate) enum UserDataLookup {
     ClusterInfo,
 }
 
-/// No watch shows the Secret, so a change of it is found after this time.
-pub(super) const RECHECK: Duration = Duration::from_secs(600);
-/// When something that was refused is tried again: the cause may be in another namespace, or a right.
-pub(super) const REFUSED_REQUEUE: Duration = Duration::from_secs(60);
 /// Reason of the condition: what the config is made of can't be read.
 const INPUTS_UNREADABLE: &str = "InputsUnreadable";
 
@@ -55,16 +50,17 @@ pub(crate) fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDec
             let report = condition::report(config, &reason, now);
             UserDataDecision::of(reason, report.into_iter().collect())
         }
-        Ok(Evaluation::Checked(reason)) => {
-            UserDataDecision { requeue_after: Some(RECHECK), ..UserDataDecision::unchanged(reason) }
-        }
+        Ok(Evaluation::Checked(reason)) => UserDataDecision {
+            requeue_after: Some(SECRET_RECHECK),
+            ..UserDataDecision::unchanged(reason)
+        },
         Ok(Evaluation::Current { writes, joining, message }) => {
             let reason = UserDataReason::Current { joining, message };
-            let writes = writes.into_iter().map(|write| Action::WriteUserData(Box::new(write)));
+            let writes = writes.into_iter().map(Action::Effect);
             // The condition comes last: it describes what was written.
             let actions = writes.chain(condition::report(config, &reason, now));
             UserDataDecision {
-                requeue_after: Some(RECHECK),
+                requeue_after: Some(SECRET_RECHECK),
                 ..UserDataDecision::of(reason, actions.collect())
             }
         }
@@ -81,7 +77,7 @@ pub(super) fn refuse(
     let reason = UserDataReason::Refused(refusal);
     let report = condition::report(&snapshot.config, &reason, now);
     UserDataDecision {
-        requeue_after: Some(REFUSED_REQUEUE),
+        requeue_after: Some(SECRET_REFUSED),
         ..UserDataDecision::of(reason, report.into_iter().collect())
     }
 }

@@ -21,12 +21,14 @@
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `condition` | what the MachineOSConfig shows |
 //! | `lookups` | reads the Secret, and what the config is made of |
+//! | `effect` | writes the Secret |
 //! | `reconciler` | gives these functions to the driver |
 //! | `view` | what `mosb ignition` prints |
 
 mod condition;
 mod content;
 mod decide;
+mod effect;
 mod join_tokens;
 mod lookups;
 mod observe;
@@ -44,6 +46,7 @@ mod tests;
 
 pub use condition::USER_DATA;
 pub(crate) use content::{JoinConfig, MachineInputs};
+pub(crate) use effect::{Action, UserDataExecutor};
 pub(crate) use lookups::read_secret;
 pub(crate) use reconciler::UserDataReconciler;
 pub use secret_ref::SecretRef;

@@ -7,14 +7,14 @@ use super::condition::USER_DATA;
 use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
 use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::cluster_names::IGNITION_AUTHORITY;
-use crate::indexed_store::IndexKey;
 use crate::inputs;
-use crate::lookup::Problem;
 use crate::snapshot::Versions;
-use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::rollout::History;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
+use mosb_reconcile::watch::IndexKey;
 
 /// The snapshot of the MachineOSConfig of this name; none without user data.
 pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapshot> {
@@ -108,24 +108,22 @@ pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSe
     }
 }
 
-/// Digest of everything that the content follows from, except the Secret itself, which no watch
+/// A hash of everything that the content follows from, except the Secret itself, which no watch
 /// shows.
-pub(super) fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
+pub(super) fn inputs(snapshot: &UserDataSnapshot) -> InputsHash {
     let config = &snapshot.config;
     let annotation = |key: &str| config.metadata.annotation(key);
     let builds = snapshot.builds.iter().map(|build| (&build.metadata.name, build.status.image()));
     let history = History::of(&config.metadata);
     let images = history.entries().iter().map(|entry| (&entry.image, &entry.config));
-    let text = format!(
-        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+    InputsHash::of(&(
         (annotation(labels::USER_DATA), annotation(labels::ROLLOUT_BUILD)),
         (&config.metadata.uid, &config.spec),
         (&config.status.current_image_pull_spec, &config.status.machine_os_build),
         builds.collect::<Vec<_>>(),
         images.collect::<Vec<_>>(),
         (&snapshot.rivals, &snapshot.sharing, &snapshot.other_controller),
-        snapshot.versions,
-        snapshot.endpoint,
-    );
-    Digest::of(text.as_bytes())
+        &snapshot.versions,
+        &snapshot.endpoint,
+    ))
 }

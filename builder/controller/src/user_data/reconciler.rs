@@ -5,32 +5,32 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::decide::{RECHECK, REFUSED_REQUEUE, UserDataDecision, UserDataLookup, decide, refuse};
+use super::decide::{UserDataDecision, UserDataLookup, decide, refuse};
+use super::effect::{Action, UserDataExecutor};
 use super::lookups::look_up;
-use super::observe::{affected_configs, inputs_digest, observe};
+use super::observe::{affected_configs, inputs, observe};
 use super::reason::{Refusal, UserDataReason};
 use super::snapshot::UserDataSnapshot;
-use crate::action::Action;
-use crate::apply::{ApplyError, Executor, ReconcilePass};
-use crate::checked_inputs::CheckedInputs;
+use super::user_data_secret::UserDataWrite;
 use crate::cluster_cache::Trigger;
-use crate::error::Error;
 use crate::lookups::Resolver;
 use crate::metrics::Metrics;
-use crate::reconciler::{NoDecision, Reconciler};
-use mosb_image::Digest;
+use mosb_reconcile::driver::{CheckedInputs, InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::error::Error;
+use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
+use mosb_reconcile::write::{ApplyError, ReconcilePass};
 use mosb_types::Diagnostic as _;
 
 #[derive(Debug)]
 pub(crate) struct UserDataReconciler {
     resolver: Resolver,
-    executor: Executor,
+    executor: UserDataExecutor,
     metrics: Arc<Metrics>,
     checked: CheckedInputs,
 }
 
 impl UserDataReconciler {
-    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
+    pub fn new(resolver: Resolver, executor: UserDataExecutor, metrics: Arc<Metrics>) -> Self {
         Self { resolver, executor, metrics, checked: CheckedInputs::default() }
     }
 
@@ -54,6 +54,9 @@ impl Reconciler for UserDataReconciler {
     type Snapshot = UserDataSnapshot;
     type Lookup = UserDataLookup;
     type Reason = UserDataReason;
+    type Effect = UserDataWrite;
+    type State = ();
+    type Trigger = Trigger;
 
     const KIND: &'static str = "userdata";
     const LOG_PREFIX: &'static str = "user data of ";
@@ -66,7 +69,7 @@ impl Reconciler for UserDataReconciler {
 
     fn observe(&self, key: &str) -> Option<UserDataSnapshot> {
         let mut snapshot = observe(&self.resolver.cache, key)?;
-        snapshot.is_current = self.checked.has(key, inputs_digest(&snapshot), RECHECK);
+        snapshot.is_current = self.checked.has(key, inputs(&snapshot), SECRET_RECHECK);
         Some(snapshot)
     }
 
@@ -85,7 +88,7 @@ impl Reconciler for UserDataReconciler {
         &self,
         lookups: &[UserDataLookup],
         snapshot: &mut UserDataSnapshot,
-        _pass: &mut ReconcilePass,
+        _pass: &mut ReconcilePass<()>,
     ) -> Result<(), NoDecision> {
         look_up(&self.resolver, lookups, snapshot).await
     }
@@ -94,7 +97,7 @@ impl Reconciler for UserDataReconciler {
         &self,
         actions: &[Action],
         snapshot: &UserDataSnapshot,
-        pass: &mut ReconcilePass,
+        pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         let name = &snapshot.config.metadata.name;
         match self.executor.apply_all(actions, pass).await {
@@ -103,7 +106,7 @@ impl Reconciler for UserDataReconciler {
                 let reason = is_read.then(|| decide(snapshot, Timestamp::now()).reason);
                 if let Some(UserDataReason::Current { .. }) = reason {
                     self.set_refused(snapshot, None);
-                    self.checked.set(name, inputs_digest(snapshot));
+                    self.checked.set(name, inputs(snapshot));
                 } else if !snapshot.is_current {
                     self.checked.remove(name);
                 }
@@ -115,7 +118,7 @@ impl Reconciler for UserDataReconciler {
                 tracing::warn!(reason = refused.code(), "user data of {name}: {refused}");
                 self.checked.remove(name);
                 self.set_refused(snapshot, Some(refusal.reason));
-                pass.requeue_after = Some(REFUSED_REQUEUE);
+                pass.requeue_after = Some(SECRET_REFUSED);
                 let actions = refuse(snapshot, refusal, Timestamp::now()).actions;
                 self.executor.apply_all(&actions, pass).await
             }
@@ -127,8 +130,8 @@ impl Reconciler for UserDataReconciler {
         [(metadata.uid(), metadata.resource_version())].into_iter()
     }
 
-    fn inputs_digest(snapshot: &UserDataSnapshot) -> Digest {
-        inputs_digest(snapshot)
+    fn inputs(snapshot: &UserDataSnapshot) -> InputsHash {
+        inputs(snapshot)
     }
 
     fn log_transition(&self, name: &str, reason: &UserDataReason) {

@@ -6,10 +6,10 @@ use super::content::MachineInputs;
 use super::join_tokens::ClusterInfo;
 use super::secret_ref::SecretRef;
 use super::user_data_secret::UserDataSecret;
-use crate::lookup::Problem;
 use crate::snapshot::Versions;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
+use mosb_reconcile::Problem;
 use mosb_types::Secret;
 
 /// Everything observed for a MachineOSConfig.

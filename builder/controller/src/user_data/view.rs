@@ -11,15 +11,15 @@ use super::content::{ContentError, MachineContent};
 use super::join_tokens::ClusterInfo;
 use super::lookups::read_cluster_info;
 use super::target;
-use crate::Error;
 use crate::cluster_cache::ClusterCache;
-use crate::indexed_store::IndexKey;
-use crate::lookup::Problem;
 use crate::lookups::{LookupLimits, Resolver};
 use crate::namespaces::Namespaces;
 use crate::rollout::TargetError;
 use mosb_build::new_machine::OwnConfig;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
+use mosb_reconcile::Error;
+use mosb_reconcile::Problem;
+use mosb_reconcile::watch::IndexKey;
 use mosb_types::Secret;
 use mosb_types::{Diagnostic, ErrorClass, Finding};
 

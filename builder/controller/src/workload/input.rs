@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::kinds::Kind;
+use mosb_reconcile::kinds::Kind;
 
 /// An object that a build's pod needs. `Debug` shows only kind and name, because Secrets are among
 /// them.

@@ -27,7 +27,7 @@ pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
 pub use job::job;
 pub use names::result_name;
-pub use object::{Workload, is_workload_owner, kind, release};
+pub use object::{Workload, is_workload_owner, kind, kind_of, release};
 pub use observation::{NoResultCause, Observation, observe};
 pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::pod::GATE;
 use super::{JobRequest, job, openshift, pod};
-use crate::kinds::Kind;
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::Target;
 
 /// The object that runs a build. The MachineOSBuild owns it, and it owns the build's inputs.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,15 +124,24 @@ pub fn is_workload_owner(owner: &OwnerReference) -> bool {
 
 /// The kind of the workload, as the API spells it.
 pub fn kind(builder: ImageBuilderType) -> &'static str {
-    Kind::from(builder).as_str()
+    kind_of(builder).as_str()
 }
 
-impl From<ImageBuilderType> for Kind {
-    fn from(builder: ImageBuilderType) -> Self {
-        match builder {
-            ImageBuilderType::Job => Self::Job,
-            ImageBuilderType::CustomPod => Self::Pod,
-            ImageBuilderType::OpenShiftImage => Self::OpenShiftBuild,
+pub fn kind_of(builder: ImageBuilderType) -> Kind {
+    match builder {
+        ImageBuilderType::Job => Kind::Job,
+        ImageBuilderType::CustomPod => Kind::Pod,
+        ImageBuilderType::OpenShiftImage => Kind::OpenShiftBuild,
+    }
+}
+
+impl From<&Workload> for Target {
+    fn from(workload: &Workload) -> Self {
+        Self {
+            kind: kind_of(workload.builder()),
+            name: workload.name().to_owned(),
+            uid: workload.uid().to_owned(),
+            version: workload.metadata().resource_version.clone(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A condition of a status, of every kind.
 
+use std::hash::{Hash, Hasher};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,16 @@ pub struct Condition {
     /// The generation of the object that it speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// By hand, because `Time` has none.
+impl Hash for Condition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { kind, status, last_transition_time, reason, message, observed_generation } =
+            self;
+        let since = last_transition_time.as_ref().map(|time| time.0);
+        (kind, status, since, reason, message, observed_generation).hash(state);
+    }
 }
 
 impl Condition {

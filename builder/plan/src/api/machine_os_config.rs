@@ -21,7 +21,7 @@ pub struct MachineOsConfig {
 }
 
 /// `spec` of a MachineOSConfig.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineOsConfigSpec {
     /// The pool that it is for.
@@ -46,7 +46,7 @@ pub struct MachineOsConfigSpec {
 }
 
 /// A reference to an object by its name.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NameRef {
     /// The name.
@@ -55,7 +55,7 @@ pub struct NameRef {
 }
 
 /// `spec.imageBuilder`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImageBuilder {
     /// `Job`, the only one that the API knows.
@@ -64,7 +64,7 @@ pub struct ImageBuilder {
 }
 
 /// One of `spec.containerFile`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerFile {
     /// `ARM64`, `AMD64`, `PPC64LE`, `S390X`, or `NoArch` for every architecture; absent is
@@ -95,7 +95,7 @@ pub struct MachineOsConfigStatus {
 }
 
 /// A reference as statuses have it: the resource's plural name instead of the kind.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectReference {
     /// API group; the API refuses an empty one.

@@ -1,6 +1,7 @@
 //! The part of `metadata` that matters here, of every kind.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
@@ -37,8 +38,30 @@ pub struct Metadata {
     pub finalizers: Vec<String>,
 }
 
+/// By hand, because `Time` has none.
+impl Hash for Metadata {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            name,
+            labels,
+            annotations,
+            owner_references,
+            uid,
+            generation,
+            resource_version,
+            creation_timestamp,
+            deletion_timestamp,
+            finalizers,
+        } = self;
+        let times =
+            [creation_timestamp, deletion_timestamp].map(|time| time.as_ref().map(|at| at.0));
+        (name, labels, annotations, owner_references, uid).hash(state);
+        (generation, resource_version, times, finalizers).hash(state);
+    }
+}
+
 /// An entry of `metadata.ownerReferences`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// API version of the owner.

@@ -1,5 +1,7 @@
 //! The MachineConfigPool, and what else decides how a pool is rendered, as the wire has them.
 
+use std::hash::{Hash, Hasher};
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 
@@ -39,9 +41,30 @@ pub struct PoolSpec {
     pub max_unavailable: Option<IntOrString>,
 }
 
+/// By hand, because `IntOrString` has none.
+impl Hash for PoolSpec {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            machine_config_selector,
+            os_image_stream,
+            configuration,
+            paused,
+            node_selector,
+            max_unavailable,
+        } = self;
+        (machine_config_selector, os_image_stream, configuration, paused, node_selector)
+            .hash(state);
+        match max_unavailable {
+            Some(IntOrString::Int(number)) => number.hash(state),
+            Some(IntOrString::String(text)) => text.hash(state),
+            None => {}
+        }
+    }
+}
+
 /// `spec.configuration` or `status.configuration` of a MachineConfigPool: a rendered config and
 /// its sources.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct PoolConfiguration {
     /// Name of the rendered MachineConfig; empty while the cluster is being installed.
@@ -53,7 +76,7 @@ pub struct PoolConfiguration {
 }
 
 /// A MachineConfig that is part of a rendered one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct ConfigurationSource {
     #[serde(deserialize_with = "null_is_empty")]
@@ -88,7 +111,7 @@ pub struct PoolStatus {
 }
 
 /// A reference to an OS image stream.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct OsImageStream {
     pub name: String,
@@ -160,7 +183,7 @@ pub struct RegistryBundle {
 
 /// A KubeletConfig or ContainerRuntimeConfig, which the cluster converts to a MachineConfig for
 /// each pool that it selects.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct PoolSettings {
     /// `KubeletConfig` or `ContainerRuntimeConfig`.
@@ -173,7 +196,7 @@ pub struct PoolSettings {
 }
 
 /// `spec` of a KubeletConfig or ContainerRuntimeConfig.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSettingsSpec {
     /// Matches labels of pools.
@@ -181,7 +204,7 @@ pub struct PoolSettingsSpec {
 }
 
 /// The status that a controller reports for an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
     /// The generation that the status is for.

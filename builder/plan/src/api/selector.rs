@@ -8,7 +8,7 @@ use super::metadata::null_is_empty;
 use super::names::is_subdomain;
 
 /// A `LabelSelector` as the wire has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels that must have these values.
@@ -20,7 +20,7 @@ pub struct LabelSelector {
 }
 
 /// One of `matchExpressions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Expression {
     /// Key of the label.

@@ -2,32 +2,23 @@
 
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::Patch;
 use kube::core::{ApiResource, DynamicObject, Request};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::contains::contains;
 use super::write::{BootImageWrite, ObjectRef};
-use crate::FIELD_MANAGER;
-use crate::apply::{ApplyError, Executor};
 use crate::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
-use crate::error::{self, Error};
-use crate::lookup::Problem;
+use mosb_reconcile::Problem;
+use mosb_reconcile::error::{self, Error};
+use mosb_reconcile::write::{ApplyError, Executor, patch_params, post_params};
 use mosb_types::ErrorClass;
 
 /// Media type of the operations.
 const JSON_PATCH: &str = "application/json-patch+json";
 /// What the API server answers to a JSON patch of which a test fails, or a path does not exist.
 const TEST_FAILED: &str = "the server rejected our request due to an error in our request";
-
-fn patch_params() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
-}
-
-fn post_params() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
-}
 
 fn api(client: &Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
     match namespace {

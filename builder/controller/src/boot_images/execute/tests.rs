@@ -1,37 +1,10 @@
-use std::sync::{Arc, Mutex};
-
-use hyper::{Request, Response};
-use kube::client::Body;
-use tower::{BoxError, service_fn};
-
 use super::*;
+use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
+use mosb_reconcile::write::FIELD_MANAGER;
 
-/// A client whose API server gives this answer, and the requests that the server got.
-fn client(code: u16, answer: Value) -> (Client, Arc<Mutex<Vec<Value>>>) {
-    client_of(move |_| (code, answer.clone()))
-}
-
-/// The same with an answer for each method.
-fn client_of(
-    answer: impl Fn(&str) -> (u16, Value) + Send + 'static,
-) -> (Client, Arc<Mutex<Vec<Value>>>) {
-    let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let requests = Arc::clone(&sent);
-    let server = service_fn(move |request: Request<Body>| {
-        let (sent, (code, answer)) = (Arc::clone(&sent), answer(request.method().as_str()));
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
-            sent.lock().unwrap().push(json!({
-                "request": format!("{} {}", parts.method, parts.uri.path()),
-                "type": parts.headers.get("content-type").map(|kind| kind.to_str().unwrap()),
-                "body": serde_json::from_slice::<Value>(&body).unwrap_or_default(),
-            }));
-            let answer = Body::from(answer.to_string().into_bytes());
-            Ok::<_, BoxError>(Response::builder().status(code).body(answer)?)
-        }
-    });
-    (Client::new(server, "ns"), requests)
+/// An API server that always gives this answer.
+fn api(code: u16, answer: Value) -> FakeApi {
+    FakeApi::new(move |_| FakeAnswer::Json(code, answer.clone()))
 }
 
 fn target() -> ObjectRef {
@@ -49,16 +22,16 @@ fn target() -> ObjectRef {
 async fn a_set_is_patched_in_the_version_that_was_seen() {
     let object = json!({ "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
         "metadata": { "name": "a", "resourceVersion": "8" } });
-    let (client, sent) = client(200, object);
+    let api = api(200, object);
     let test = json!({ "op": "test", "path": "/spec/x", "value": 1 });
-    assert!(patch_set(&client, &target(), std::slice::from_ref(&test)).await.unwrap());
+    assert!(patch_set(&api.client, &target(), std::slice::from_ref(&test)).await.unwrap());
     let version = json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": "7" });
-    let want = json!({
-        "request": "PATCH /apis/machine.openshift.io/v1beta1/namespaces/machines/machinesets/a",
-        "type": "application/json-patch+json",
-        "body": [version, test],
-    });
-    assert_eq!(*sent.lock().unwrap(), [want]);
+    let sent = api.requests();
+    let [sent] = &sent[..] else { panic!("{sent:?}") };
+    let path = "/apis/machine.openshift.io/v1beta1/namespaces/machines/machinesets/a";
+    assert_eq!(sent.line(), format!("PATCH {path}"));
+    let want = json!([version, test]);
+    assert_eq!((&*sent.content_type, &sent.body), ("application/json-patch+json", &want));
 }
 
 /// A webhook puts the old value back. Without an error, it would be written for ever.
@@ -68,13 +41,13 @@ async fn a_write_whose_value_is_not_kept_is_an_error() {
         let object = json!({ "apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
             "metadata": { "name": "a", "resourceVersion": "8" },
             "spec": { "image": { "id": value, "default": true } } });
-        let (client, _) = client(200, object);
+        let api = api(200, object);
         let operations = [
             json!({ "op": "test", "path": "/spec/image", "value": { "id": "old" } }),
             json!({ "op": "add", "path": "/spec/image", "value": { "id": "new" } }),
             json!({ "op": "remove", "path": "/spec/family" }),
         ];
-        let written = patch_set(&client, &target(), &operations).await;
+        let written = patch_set(&api.client, &target(), &operations).await;
         assert_eq!(written.err().as_ref().map(ApplyError::code), want, "{value}");
     }
 }
@@ -91,8 +64,8 @@ async fn a_record_that_is_not_kept_is_an_error() {
         let object = json!({ "apiVersion": "machineconfiguration.openshift.io/v1alpha1",
             "kind": "BootImageHistory", "metadata": { "name": "a", "resourceVersion": "8" },
             "status": { "details": kept } });
-        let (client, _) = client(200, object);
-        let written = patch_status(&client, &target, &status, &"x").await;
+        let api = api(200, object);
+        let written = patch_status(&api.client, &target, &status, &"x").await;
         assert_eq!(written.err().as_ref().map(ApplyError::code), want);
     }
 }
@@ -100,10 +73,6 @@ async fn a_record_that_is_not_kept_is_an_error() {
 /// Nothing that mosb watches ends these, so a conflict would be retried each second for ever.
 #[tokio::test]
 async fn what_can_not_be_created_is_an_error() {
-    let status = |code: u16| {
-        json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-            "reason": "x", "message": "x" })
-    };
     let image = |url: &str| {
         json!({ "apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "Image",
             "metadata": { "name": "i" }, "spec": { "url": url } })
@@ -125,13 +94,13 @@ async fn what_can_not_be_created_is_an_error() {
             Some(("not-ours", "Image machines/i")),
         ),
         ("one of ours with a default is there", 409, with_more(image("new"), FIELD_MANAGER), None),
-        ("no such kind", 404, status(404), Some(("api-not-found", "openstack.k-orc.cloud"))),
+        ("no such kind", 404, Value::Null, Some(("api-not-found", "openstack.k-orc.cloud"))),
     ] {
-        let (client, _) = client_of(move |method| match (method, code) {
-            ("POST", 404 | 409) => (code, status(code)),
-            _ => (200, there.clone()),
+        let api = FakeApi::new(move |request| match (&*request.method, code) {
+            ("POST", 404 | 409) => FakeAnswer::failure(code),
+            _ => there.clone().into(),
         });
-        let created = create_other(&client, "machines", &image("new"), &"x").await;
+        let created = create_other(&api.client, "machines", &image("new"), &"x").await;
         let error = created.err().map(|error| (error.code().to_owned(), error.to_string()));
         assert_eq!(error.as_ref().map(|one| &*one.0), want.map(|one| one.0), "{what}");
         if let (Some((_, message)), Some((_, part))) = (error, want) {
@@ -151,8 +120,8 @@ async fn a_changed_object_is_a_conflict_and_a_refusal_is_not() {
     ] {
         let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
             "code": code, "reason": "x", "message": message });
-        let (client, _) = client(code, status);
-        let error = patch_set(&client, &target(), &[]).await.unwrap_err();
+        let api = api(code, status);
+        let error = patch_set(&api.client, &target(), &[]).await.unwrap_err();
         assert_eq!(error.class().is_none(), is_conflict, "{code} {message}: {error}");
     }
 }

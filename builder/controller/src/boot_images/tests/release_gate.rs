@@ -1,24 +1,19 @@
 //! OpenShift's sets follow the images of the release that the cluster runs.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::{Request, Response};
-use kube::Client;
-use kube::client::Body;
 use serde_json::json;
-use tower::{BoxError, service_fn};
 
 use super::openshift::{NEW, OLD, cluster, codes, set, spec, stub_secret};
-use crate::apply::Executor;
 use crate::boot_images::BootImageReconciler;
 use crate::cluster_cache::BootImageKind::ClusterVersion;
 use crate::cluster_cache::ClusterCache;
-use crate::lease::{Lease, LeaseTimes};
 use crate::lookups::{LookupLimits, Resolver};
-use crate::reconciler::Reconciler as _;
-use crate::watch_health::WatchState;
+use mosb_reconcile::driver::Reconciler as _;
+use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
+use mosb_reconcile::watch::WatchState;
+use mosb_reconcile::write::Executor;
 
 #[test]
 fn nothing_changes_during_an_upgrade_or_from_a_newer_release() {
@@ -88,25 +83,15 @@ fn nothing_changes_from_a_release_that_the_operator_or_the_release_itself_does_n
 /// What is new may be unseen. One that failed is named in the status of the sets.
 #[tokio::test]
 async fn a_pass_waits_for_watches_that_list() {
-    let never = |_: Request<Body>| pending::<Result<Response<Body>, BoxError>>();
-    let client = Client::new(service_fn(never), "ns");
+    let api = FakeApi::new(|_| FakeAnswer::Never);
     let cache = Arc::new(ClusterCache::empty("ns"));
-    let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
     let resolver = Resolver {
-        client: client.clone(),
+        client: api.client.clone(),
         cache: Arc::clone(&cache),
         registries: Arc::default(),
         limits: Arc::new(LookupLimits::new(Duration::from_secs(1))),
     };
-    let executor = Executor {
-        evictions: client.clone(),
-        client,
-        cache: Arc::clone(&cache),
-        lease,
-        instance: "us".to_owned(),
-        builder_image: None,
-        security_context_constraints: false,
-    };
+    let executor = Executor::from(&api);
     let reconciler = BootImageReconciler::new(resolver, executor, Arc::default());
     for (what, state, waits) in [
         ("listing", WatchState::Listing, true),

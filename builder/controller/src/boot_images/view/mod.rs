@@ -18,13 +18,13 @@ use super::pin::PIN;
 use super::report::{EXPIRING, StatusTarget, skew_message, target};
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::open_gate;
-use crate::apply::ApplyError;
 use crate::cluster_cache::ClusterCache;
-use crate::error::Error;
 use crate::namespaces::Namespaces;
 use find_set::find;
 use mosb_boot_image::{RestoreError, SetRefError};
 use mosb_plan::api::condition;
+use mosb_reconcile::error::Error;
+use mosb_reconcile::write::ApplyError;
 use mosb_types::{Diagnostic, ErrorClass};
 
 #[cfg(test)]

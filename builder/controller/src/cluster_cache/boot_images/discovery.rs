@@ -7,7 +7,7 @@ use kube::core::ApiResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 
 use super::kind::BootImageKind;
-use crate::error::Error;
+use mosb_reconcile::error::Error;
 
 /// The version of each kind that is served.
 pub(super) type ServedVersions = BTreeMap<BootImageKind, String>;

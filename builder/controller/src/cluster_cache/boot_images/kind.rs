@@ -109,7 +109,7 @@ impl BootImageKind {
                 (INFRASTRUCTURE, "KubevirtMachineTemplate", "kubevirtmachinetemplates")
             }
             Self::BootImageHistory => {
-                (crate::kinds::GROUP, "BootImageHistory", "bootimagehistories")
+                (mosb_reconcile::kinds::GROUP, "BootImageHistory", "bootimagehistories")
             }
             Self::BootImageStatus => ("mosb.dev", "BootImageStatus", "bootimagestatuses"),
             Self::MachineConfiguration => {

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::indexed_store::IndexedStore;
-use crate::watch_health::WatchHealth;
+use mosb_reconcile::watch::IndexedStore;
+use mosb_reconcile::watch::WatchHealth;
 
 pub use kind::BootImageKind;
 pub(crate) use kind::MACHINE_API_NAMESPACE;

@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::kind::BootImageKind;
-use crate::FIELD_MANAGER;
+use mosb_reconcile::write::FIELD_MANAGER;
 
 /// The most bytes of JSON that are cached of an object. Sets and templates have a few thousand.
 const MAX_BODY: usize = 256 << 10;

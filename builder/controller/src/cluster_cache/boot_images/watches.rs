@@ -1,7 +1,6 @@
 //! Watches the kinds in the version that the API server has, or lists each once.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use kube::core::DynamicObject;
@@ -15,15 +14,11 @@ use tokio::time::sleep;
 use super::discovery::{ServedVersions, discover, resource};
 use super::{BootImageCache, BootImageKind, SeenObject};
 use crate::cluster_cache::trigger::Trigger;
-use crate::error::{Error, is_not_found};
-use crate::indexed_store::IndexedStore;
-use crate::watch::{WatchedResource, run_watch};
-use crate::watch_health::{WatchHealth, WatchState};
-
-/// How often the API server is asked for its versions. Kinds come and go with operators.
-const DISCOVERY_INTERVAL: Duration = Duration::from_secs(30);
-/// The next try after a failed discovery.
-const DISCOVERY_RETRY: Duration = Duration::from_secs(2);
+use mosb_reconcile::error::{Error, is_not_found};
+use mosb_reconcile::waits::{DISCOVERY, FAILED_DISCOVERY};
+use mosb_reconcile::watch::IndexedStore;
+use mosb_reconcile::watch::{WatchHealth, WatchState};
+use mosb_reconcile::watch::{WatchedResource, run_watch};
 
 impl BootImageCache {
     /// Starts to watch every kind. A kind that is not served has no objects; one that is served
@@ -107,11 +102,11 @@ async fn run_discovery(client: Client, versions: watch::Sender<Option<ServedVers
                     *before = Some(served);
                     is_new
                 });
-                DISCOVERY_INTERVAL
+                DISCOVERY
             }
             Err(error) => {
                 tracing::warn!("{error}");
-                DISCOVERY_RETRY
+                FAILED_DISCOVERY
             }
         };
         sleep(wait).await;
@@ -194,15 +189,13 @@ async fn until_version_changes(
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::time::Duration;
 
-    use hyper::{Request, Response};
-    use kube::client::Body;
     use serde_json::json;
     use tokio::sync::mpsc::unbounded_channel;
-    use tower::service_fn;
 
     use super::*;
+    use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 
     /// An API server with Clusters and MachineConfigurations, which lists no MachineConfigurations.
     fn client() -> Client {
@@ -213,26 +206,13 @@ mod tests {
         let discovery = json!({ "items": [
             group("cluster.x-k8s.io", "v1beta2", "clusters"),
             group("operator.openshift.io", "v1", "machineconfigurations") ] });
-        let answer = move |request: Request<Body>| {
-            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-            let (code, body) = match request.uri().path() {
-                "/apis" => (200, discovery.clone()),
-                path if path.contains("operator.openshift.io") => (
-                    403,
-                    json!({ "kind": "Status", "status": "Failure", "code": 403,
-                        "reason": "Forbidden", "message": "mosb cannot list machineconfigurations" }),
-                ),
-                _ => (200, json!({ "metadata": { "resourceVersion": "1" }, "items": [] })),
-            };
-            async move {
-                if is_watch {
-                    std::future::pending::<()>().await;
-                }
-                let body = Body::from(body.to_string().into_bytes());
-                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
-            }
-        };
-        Client::new(service_fn(answer), "default")
+        let api = FakeApi::new(move |request| match &*request.path {
+            _ if request.query.contains("watch=true") => FakeAnswer::Never,
+            "/apis" => discovery.clone().into(),
+            path if path.contains("operator.openshift.io") => FakeAnswer::failure(403),
+            _ => json!({ "metadata": { "resourceVersion": "1" }, "items": [] }).into(),
+        });
+        api.client
     }
 
     #[tokio::test(start_paused = true)]
@@ -246,7 +226,7 @@ mod tests {
         let kinds: Vec<_> = unread.keys().copied().collect();
         assert_eq!(kinds, [BootImageKind::MachineConfiguration]);
         let why = &unread[&BootImageKind::MachineConfiguration];
-        assert!(why.contains("mosb cannot list machineconfigurations"), "{why}");
+        assert!(why.contains("403: said"), "{why}");
         assert!(cache.read(&client()).await.is_err());
     }
 }

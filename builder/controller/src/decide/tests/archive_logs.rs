@@ -2,9 +2,11 @@
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
-use crate::kinds::Kind;
+use crate::action::BuildEffect;
 use crate::*;
 use mosb_plan::api::*;
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::NewStatus;
 use mosb_types::ErrorClass;
 use serde_json::json;
 
@@ -43,12 +45,15 @@ fn logs_are_archived_before_a_job_is_deleted_and_before_a_failure_is_reported() 
         let uid = fake.current().metadata.uid().to_owned();
         end(&mut fake);
         // Wherever the controller is killed, logs are archived in time.
-        let keeps = |action: &Action| matches!(action, Action::ArchiveLogs(_));
+        let keeps = |action: &Action| matches!(action, Action::Effect(BuildEffect::ArchiveLogs(_)));
         let archived_at = place(&mut fake, keeps).expect(what);
         let matters = |action: &Action| match action {
             Action::Delete(target) => target.kind == Kind::Job,
             Action::Patch(target, _) => target.kind == Kind::MachineOsBuild,
-            Action::ReplaceStatus(_, NewStatus::MachineOsBuild(status)) => {
+            Action::ReplaceStatus(target, NewStatus::Whole(status))
+                if target.kind == Kind::MachineOsBuild =>
+            {
+                let status: MachineOsBuildStatus = serde_json::from_value(status.clone()).unwrap();
                 status.is_terminal() && status.image().is_none()
             }
             _ => false,

@@ -12,9 +12,9 @@ use mosb_types::ErrorClass;
 /// Appends the events since the last call, below what happened.
 fn add(text: &mut String, happened: &str, fake: &mut FakeCluster) {
     writeln!(text, "# {happened}").unwrap();
-    for (reason, note) in fake.events.drain(..) {
-        let kind = reason.kind().as_str();
-        writeln!(text, "{kind} {}: {}", reason.as_str(), short(&note)).unwrap();
+    for event in fake.events.drain(..) {
+        let kind = event.kind.as_str();
+        writeln!(text, "{kind} {}: {}", event.reason, short(&event.note)).unwrap();
     }
 }
 

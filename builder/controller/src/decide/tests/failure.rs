@@ -113,8 +113,8 @@ fn rows_31_32_39_a_failed_build_is_retained_until_an_input_changes() {
         message,
         "image-build: dnf ended with 1 (program-failed)\nIts last lines:\nno package usbguard"
     );
-    let (_, note) =
-        fake.events.iter().find(|(reason, _)| *reason == EventReason::BuildFailed).unwrap();
+    let failed = EventReason::BuildFailed.as_str();
+    let note = &fake.events.iter().find(|event| event.reason == failed).unwrap().note;
     assert!(note.contains("kubectl -n ns logs job/build-worker-"), "{note}");
     assert_eq!(fake.event_count(EventReason::BuildDegraded), 1);
     is_idle(&mut fake);

@@ -5,6 +5,7 @@ use super::server::{Versions, next_version};
 use crate::*;
 use mosb_image::Digest;
 use mosb_plan::api::*;
+use mosb_reconcile::write::{Patch, Target};
 
 /// The pre-built image, and the release's own.
 pub const SEED: &str = "registry.example/golden/os@sha256:5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed5eed";

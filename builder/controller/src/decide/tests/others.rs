@@ -8,6 +8,8 @@ use crate::status::{BLOCKED, EventReason, WARNINGS};
 use crate::*;
 use mosb_build::JobMethod;
 use mosb_plan::api::*;
+use mosb_reconcile::write::NewStatus;
+use mosb_reconcile::{Kind, Problem};
 use mosb_types::{ErrorClass, Finding};
 use serde_json::json;
 
@@ -250,17 +252,24 @@ fn a_running_build_ends_when_the_desired_one_cannot_be_built() {
     assert_eq!(fake.state(), Some(Succeeded));
 }
 
+/// The status of the MachineOSConfig that the last action writes.
+fn config_status(actions: &[Action]) -> MachineOsConfigStatus {
+    let Some(Action::ReplaceStatus(target, NewStatus::Whole(status))) = actions.last() else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(target.kind, Kind::MachineOsConfig);
+    serde_json::from_value(status.clone()).unwrap()
+}
+
 #[test]
 fn a_rejection_by_the_api_server_is_reported_on_the_config() {
     let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Internal, "job build-x: no such priorityClass");
     let actions = report_refusal(&fake.snapshot, problem.clone(), fake.now);
-    let Some(Action::ReplaceStatus(_, NewStatus::MachineOsConfig(status))) = actions.last() else {
-        panic!("{actions:?}");
-    };
+    let status = config_status(&actions);
     let blocked = condition(&status.conditions, BLOCKED).unwrap();
     assert_eq!((&*blocked.reason, &blocked.message), ("Problem", &problem.message));
-    fake.config().status = *status.clone();
+    fake.config().status = status.clone();
     assert!(report_refusal(&fake.snapshot, problem, fake.now).is_empty(), "once");
     fake.build();
     let blocked = condition(&fake.config().status.conditions, BLOCKED).cloned();
@@ -272,15 +281,12 @@ fn a_pool_that_cannot_be_written_is_reported_on_the_config_until_it_can() {
     let mut fake = FakeCluster::opted_in();
     let problem = problem(ErrorClass::Rejected, "machineconfigpool worker: a policy says no");
     let actions = report_refusal(&fake.snapshot, problem, fake.now);
-    let Some(Action::ReplaceStatus(_, NewStatus::MachineOsConfig(status))) = actions.last() else {
-        panic!("{actions:?}");
-    };
-    fake.config().status = *status.clone();
+    let status = config_status(&actions);
+    fake.config().status = status.clone();
     let mut refusals = 0;
     for _ in 0..5 {
         let actions = fake.decide().actions;
-        let of_pool =
-            |action: &Action| matches!(action, Action::ReplaceStatus(_, NewStatus::Conditions(_)));
+        let of_pool = |action: &Action| crate::object::conditions_in(action).is_some();
         let at = actions.iter().position(of_pool);
         refusals += usize::from(at.is_some());
         fake.round(at.unwrap_or(actions.len()));

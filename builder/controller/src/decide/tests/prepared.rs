@@ -57,7 +57,7 @@ fn the_first_build_makes_it_and_the_next_config_is_built_directly_on_it() {
     assert_eq!((second.image, second.made_at), (first.image, first.made_at));
     assert!(second.used_at > first.used_at, "it is used");
     let note = format!("on the prepared base of {}", first.made_at.strftime("%F"));
-    let noted = fake.events.iter().filter(|(_, text)| text.ends_with(&note));
+    let noted = fake.events.iter().filter(|event| event.note.ends_with(&note));
     assert_eq!(noted.count(), 2, "{:?}", fake.events);
     is_idle(&mut fake);
 }

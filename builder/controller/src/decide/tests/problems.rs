@@ -4,6 +4,7 @@ use super::fake_cluster::*;
 use crate::status::EventReason;
 use crate::*;
 use mosb_plan::api::*;
+use mosb_reconcile::EarlierProblem;
 use mosb_types::ErrorClass;
 
 #[test]

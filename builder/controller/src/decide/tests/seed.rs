@@ -6,6 +6,7 @@ use super::rows::is_idle;
 use crate::status::EventReason;
 use crate::*;
 use mosb_plan::api::*;
+use mosb_reconcile::EarlierProblem;
 use mosb_types::ErrorClass;
 
 use BuildCondition::Succeeded;

@@ -16,7 +16,7 @@ use super::recognise::{self, recognised};
 use super::rendered_config::get_rendered_config;
 use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
-use crate::lookup::{PlanLookup, Planned, Problem};
+use crate::lookup::{PlanLookup, Planned};
 use crate::observe::machine_role;
 use crate::workload::{MachineRole, OpenShiftSource, PlanArguments};
 use mosb_build::JobMethod;
@@ -33,6 +33,7 @@ use mosb_plan::plan::MethodChoice;
 use mosb_plan::plan::Reason;
 use mosb_plan::plan::machine_part;
 use mosb_plan::plan::{BuilderNodes, Obstacle, Prepared};
+use mosb_reconcile::Problem;
 use mosb_registry::Source;
 use mosb_types::Finding;
 

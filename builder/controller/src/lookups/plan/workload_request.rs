@@ -2,7 +2,6 @@
 
 use super::CachedPlan;
 use crate::cluster_cache::ClusterCache;
-use crate::lookup::Problem;
 use crate::lookups::invalid_input;
 use crate::lookups::packages::Packages;
 use crate::observe::{machine_role, recorded_tree};
@@ -13,6 +12,7 @@ use mosb_build::{JobMethod, NamedSecret, pull_repositories, registries_conf};
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::cluster_settings::UserNamespaces;
+use mosb_reconcile::Problem;
 use mosb_registry::registries_conf::By;
 
 /// Parameters of one workload of a plan.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::render::snapshot::OverridingImage;
-use crate::watch_health::RECOVERED_AFTER;
+use mosb_reconcile::watch::RECOVERED_AFTER;
 
 /// Name of the case, the difference to a settled pool, and the actions.
 type Case<'a> = (&'a str, &'a dyn Fn(&mut RenderSnapshot), &'a [&'a str]);
@@ -13,12 +13,13 @@ fn words(decision: &RenderDecision) -> Vec<String> {
         return vec![format!("{question:?}")];
     }
     let word = |action: &Action| match action {
-        Action::Event(event) => event.reason.as_str().to_owned(),
-        Action::Create(new) => format!("create {}", &new.name()[..16]),
+        Action::Event(event) => event.reason.to_owned(),
+        Action::Create(new) => format!("create {}", &new.name[..16]),
         Action::Patch(_, patch) => {
             format!("move {}", &patch.spec["configuration"]["name"].as_str().unwrap()[..16])
         }
-        Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) => {
+        Action::ReplaceStatus(..) => {
+            let conditions = crate::object::conditions_in(action).unwrap();
             let ours = conditions.last().unwrap();
             format!("say {}", ours.status)
         }
@@ -215,11 +216,11 @@ fn a_rendered_config_is_written_completely() {
     let Action::Event(event) = &decision.actions[0] else {
         panic!("{decision:?}");
     };
-    assert_eq!(event.reason, EventReason::RenderedConfigGenerated);
+    assert_eq!(event.reason, EventReason::RenderedConfigGenerated.as_str());
     assert_eq!(event.note, format!("{NEW} of 2 MachineConfigs"));
     assert_eq!((event.on.kind, &*event.on.uid), ("MachineConfigPool", POOL));
     let inputs = snapshot.inputs.as_ref().unwrap();
-    assert_eq!(decision.actions[1], Action::Create(NewObject::Rendered(object(NEW))));
+    assert_eq!(decision.actions[1], Action::Create(rendered_object(&object(NEW))));
     let Action::Patch(target, patch) = &decision.actions[2] else {
         panic!("{decision:?}");
     };
@@ -247,9 +248,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     snapshot.lookup_results.output = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
     assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
-    let Action::ReplaceStatus(_, NewStatus::Conditions(conditions)) = &decision.actions[0] else {
-        panic!("{decision:?}");
-    };
+    let conditions = crate::object::conditions_in(&decision.actions[0]).unwrap();
     let ours = conditions.last().unwrap();
     assert!(ours.matches("True", "InvalidMachineConfigs", &wrong.message));
     snapshot.pool.status.conditions = conditions.clone();
@@ -280,10 +279,8 @@ fn deletions_that_wait_for_a_watch_name_it() {
     assert_eq!(decision.reason, RenderReason::Rendered(OLD.to_owned()), "none is unused");
     snapshot.rendered.push(unused(4));
     let decision = decide(&snapshot, now());
-    let [Action::ReplaceStatus(_, NewStatus::Conditions(conditions))] = &decision.actions[..]
-    else {
-        panic!("{decision:?}")
-    };
+    let [action] = &decision.actions[..] else { panic!("{decision:?}") };
+    let conditions = crate::object::conditions_in(action).unwrap();
     let ours = conditions.last().unwrap();
     assert!(ours.message.contains("machineosbuilds: away"), "{ours:?}");
     assert_eq!(decision.requeue_after, Some(RECOVERED_AFTER), "no event says that it works again");
@@ -376,13 +373,14 @@ fn an_existing_rendered_config_is_checked_for_content_and_owner() {
     let wanted = object("a", Some(POOL));
     let judged =
         |there: Value| match compare_rendered(&serde_json::from_value(there).unwrap(), &wanted) {
-            Ok(()) => "fine",
-            Err(ApplyError::Conflict(_)) => "leaving",
-            Err(error) => {
-                assert!(error.to_string().contains(NEW), "{error}");
-                assert_eq!(error.class(), Some(ErrorClass::InvalidInput));
+            Existing::Same => "fine",
+            Existing::Outdated => "leaving",
+            Existing::Problem(problem) => {
+                assert!(problem.message.contains(NEW), "{problem:?}");
+                assert_eq!(problem.class, ErrorClass::InvalidInput);
                 "clash"
             }
+            Existing::NotOurs => "not ours",
         };
     let mut deleted = wanted.clone();
     deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -9,14 +9,15 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::action::{Action, NewObject, NewStatus};
-use crate::apply::{ApplyError, compare_rendered};
 use crate::cluster_cache::{ClusterCache, Trigger};
-use crate::lookup::Problem;
-use crate::snapshot::EarlierProblem;
+use crate::render::Action;
+use crate::render::rendered_object::{compare_rendered, rendered_object};
 use crate::status::EventReason;
-use mosb_image::Digest;
 use mosb_plan::api::labels;
+use mosb_reconcile::EarlierProblem;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
+use mosb_reconcile::write::Existing;
 use mosb_types::ErrorClass;
 
 const OLD: &str = "rendered-infra-00000000000000000000000000000000";
@@ -70,7 +71,7 @@ fn settled() -> RenderSnapshot {
         rendered: vec![rendered(OLD, 1)],
         named: [OLD.to_owned()].into(),
         broken_watch: None,
-        inputs_digest: Digest::of(b"inputs"),
+        inputs_hash: InputsHash::of(&"inputs"),
         lookup_results: RenderLookupResults::default(),
         earlier_problem: None,
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cluster_cache::POOL_WATCHES;
-use crate::watch_health::WatchState;
+use mosb_reconcile::watch::WatchState;
 
 fn cache() -> ClusterCache {
     let cache = ClusterCache::empty("mosb");
@@ -114,7 +114,7 @@ fn the_base_is_that_of_the_settings_else_of_the_last_config_map() {
         cache.settings[name].replace([(name.to_owned(), map)]);
     };
     let os = || {
-        let read = cache.settings().map_err(crate::lookup::Problem::from);
+        let read = cache.settings().map_err(mosb_reconcile::Problem::from);
         read.map(|(settings, _)| settings.base_os_container_image)
     };
     assert_eq!(os(), Ok(None));

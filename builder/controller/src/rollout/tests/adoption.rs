@@ -2,8 +2,9 @@
 
 use super::stories::{rolling, running};
 use super::views::{annotations, carry_out, change};
+use crate::rollout::RolloutEffect;
+use crate::rollout::effect::Action;
 use crate::rollout::*;
-use crate::{Action, NewObject};
 use mosb_plan::api::labels;
 
 #[test]
@@ -20,7 +21,9 @@ fn machines_adopt_before_they_reboot_once_somebody_asks_for_it() {
         for _ in 0..40 {
             let actions = fleet.pass("worker", usize::MAX).actions;
             seen.extend(actions.into_iter().filter_map(|action| match action {
-                Action::Create(NewObject::NodeJob(request)) => Some((request.verb, request.adopts)),
+                Action::Effect(RolloutEffect::CreateJob(request)) => {
+                    Some((request.verb, request.adopts))
+                }
                 _ => None,
             }));
             fleet.run_jobs();

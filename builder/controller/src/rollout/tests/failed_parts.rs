@@ -5,7 +5,8 @@ use super::fleet::*;
 use super::machine::FakeNode;
 use super::machine_parts::{has, with_part};
 use super::stories::{rolling, status};
-use crate::action::{Action, NewObject};
+use crate::rollout::RolloutEffect;
+use crate::rollout::effect::Action;
 use crate::rollout::machine_state::MachineState;
 use crate::rollout::part_jobs::part_failure;
 use crate::rollout::*;
@@ -206,7 +207,7 @@ fn a_machine_that_stages_is_not_changed_meanwhile() {
     fleet.serve_part("worker", 4, 2, part(1, 2));
     let decision = fleet.decide("worker");
     let is_part = |action: &Action| match action {
-        Action::Create(NewObject::NodeJob(request)) => request.verb == NodeVerb::Part,
+        Action::Effect(RolloutEffect::CreateJob(request)) => request.verb == NodeVerb::Part,
         _ => false,
     };
     assert!(!decision.actions.iter().any(is_part), "{decision:?}");

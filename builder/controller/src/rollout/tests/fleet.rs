@@ -49,8 +49,8 @@ pub fn arguments_of(part: Digest) -> u32 {
     u32::from_str_radix(&part.hex()[..32], 16).unwrap()
 }
 
-pub fn problem(message: &str) -> crate::Problem {
-    crate::Problem {
+pub fn problem(message: &str) -> mosb_reconcile::Problem {
+    mosb_reconcile::Problem {
         class: ErrorClass::Transient,
         reason: "x".to_owned(),
         message: message.to_owned(),

@@ -130,7 +130,7 @@ impl Fleet {
             }
             RolloutLookup::Image(image) => {
                 let found = if self.is_login_refused {
-                    TargetImage::Unknown(crate::Problem {
+                    TargetImage::Unknown(mosb_reconcile::Problem {
                         class: ErrorClass::Rejected,
                         reason: "push-login".to_owned(),
                         message: "a login that pushes".to_owned(),

@@ -1,111 +1,83 @@
 //! Passes of the reconciler, with a fake API server, registries that are not there, and watches that
 //! fail.
 
-use std::future::pending;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::{Method, Request, Response};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::Client;
-use kube::client::Body;
-use kube::core::Status;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tower::{BoxError, service_fn};
 
 use super::fleet::*;
 use super::stories::{rolling, running, status};
-use crate::action::{Action, NewObject, NewStatus, Patch};
-use crate::apply::{Executor, ReconcilePass};
 use crate::cluster_cache::{
     CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, POOL_WATCHES, SeenMachine,
 };
-use crate::kinds::Kind;
-use crate::lease::{Lease, LeaseTimes};
 use crate::lookups::{LookupLimits, Resolver};
-use crate::reconciler::Reconciler as _;
+use crate::rollout::effect::Action;
+use crate::rollout::node_job::node_job;
 use crate::rollout::observe::NO_POOL;
 use crate::rollout::*;
-use crate::target::Target;
-use crate::watch_health::WatchState;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
+use mosb_reconcile::driver::Reconciler as _;
+use mosb_reconcile::fake_api::{FakeAnswer, FakeApi, FakeRequest};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::watch::WatchState;
+use mosb_reconcile::write::Target;
+use mosb_reconcile::write::{Executor, ReconcilePass};
+use mosb_reconcile::write::{NewStatus, Patch};
 
-/// The writes that an API server got. It has no Secrets, each write of node `busy` is a conflict, each
-/// Job on a machine `taken` has the name of one that is not ours, and evictions of pod `hangs` are not
-/// answered.
-type Writes = Arc<Mutex<Vec<String>>>;
-
-fn reconciler() -> (RolloutReconciler, Writes) {
+/// A reconciler, and its API server. That has no Secrets, each write of node `busy` is a conflict,
+/// each Job on a machine `taken` has the name of one that is not ours, and evictions of pod `hangs`
+/// are not answered.
+fn reconciler() -> (RolloutReconciler, FakeApi) {
     reconciler_with(ClusterCache::empty("ns"))
 }
 
-fn reconciler_with(cache: ClusterCache) -> (RolloutReconciler, Writes) {
+fn reconciler_with(cache: ClusterCache) -> (RolloutReconciler, FakeApi) {
     let cache = Arc::new(cache);
-    let writes = Writes::default();
-    let seen = Arc::clone(&writes);
-    let server = service_fn(move |request: Request<Body>| {
-        let path = request.uri().path().to_owned();
-        let seen = Arc::clone(&seen);
-        async move {
-            let is_read = *request.method() == Method::GET;
-            let query = request.uri().query().unwrap_or_default().to_owned();
-            let sent = request.into_body().collect_bytes().await.unwrap();
-            let sent: Value = serde_json::from_slice(&sent).unwrap_or_default();
-            let of_node = sent["metadata"]["ownerReferences"][0]["name"] == "taken";
-            let code = if path == "/api/v1/pods" || is_read && path.contains("/jobs/") {
-                200
-            } else if is_read {
-                404
-            } else if path.ends_with("/busy") || of_node {
-                409
-            } else {
-                200
-            };
-            if !is_read {
-                let name = sent["metadata"]["name"].as_str().unwrap_or_default();
-                let name = if path.ends_with("/jobs") { format!("/{name}") } else { String::new() };
-                seen.lock().unwrap().push(format!("{path}{name}"));
-            }
-            let body = if path == "/api/v1/pods" {
-                pods(&query)
-            } else if code == 200 {
-                json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "2",
-                    "labels": { labels::NODE_JOB: "report" } } })
-            } else {
-                json!(Status::failure("said", "Reason").with_code(code))
-            };
-            if path.ends_with("/hangs/eviction") {
-                pending::<()>().await;
-            }
-            let body = Body::from(body.to_string().into_bytes());
-            Ok::<_, BoxError>(Response::builder().status(code).body(body).unwrap())
+    let api = FakeApi::new(|request| {
+        let (path, is_read) = (&*request.path, !request.is_write());
+        let of_node = request.body["metadata"]["ownerReferences"][0]["name"] == "taken";
+        let object = json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "2",
+            "labels": { labels::NODE_JOB: "report" } } });
+        if path == "/api/v1/pods" {
+            pods(&request.query).into()
+        } else if path.ends_with("/hangs/eviction") {
+            FakeAnswer::Never
+        } else if is_read && path.contains("/jobs/") {
+            object.into()
+        } else if is_read {
+            FakeAnswer::failure(404)
+        } else if path.ends_with("/busy") || of_node {
+            FakeAnswer::failure(409)
+        } else {
+            object.into()
         }
     });
-    let client = Client::new(server, "ns");
-    let lease = Lease::new(client.clone(), "ns", "x", "us", LeaseTimes::default());
-    lease.hold_for_test();
     let resolver = Resolver {
-        client: client.clone(),
+        client: api.client.clone(),
         cache: Arc::clone(&cache),
         registries: Arc::default(),
         limits: Arc::new(LookupLimits::new(Duration::from_secs(60))),
     };
-    let executor = Executor {
-        evictions: client.clone(),
-        client,
-        cache,
-        lease,
-        instance: "us".to_owned(),
-        builder_image: None,
-        security_context_constraints: false,
+    let (writes, evictions) = (Executor::from(&api), api.client.clone());
+    let executor = RolloutExecutor { writes, evictions, cache };
+    (RolloutReconciler::new(resolver, executor, OwnPlace::default(), Arc::default()), api)
+}
+
+/// The paths of the writes, those of Jobs with their names.
+fn written(api: &FakeApi) -> Vec<String> {
+    let path = |request: FakeRequest| {
+        let name = request.body["metadata"]["name"].as_str().unwrap_or_default();
+        let name = if request.path.ends_with("/jobs") { format!("/{name}") } else { String::new() };
+        format!("{}{name}", request.path)
     };
-    let own = OwnPlace::default();
-    (RolloutReconciler::new(resolver, executor, own, Arc::default()), writes)
+    api.writes().into_iter().map(path).collect()
 }
 
 /// The pods on a node: 3,000 that have ended, and one that runs; on `endless`, more with each page.
@@ -181,19 +153,19 @@ async fn pods_that_have_ended_hold_no_drain() {
 
 #[tokio::test]
 async fn a_job_whose_name_is_taken_costs_its_machine() {
-    let (reconciler, writes) = reconciler();
+    let (reconciler, api) = reconciler();
     let snapshot = snapshot(&["taken", "free"]);
     let actions: Vec<Action> = snapshot
         .machines
         .iter()
         .map(|machine| {
             let job = NodeJobRequest::new(&snapshot, machine, NodeVerb::Report, None, 1);
-            Action::Create(NewObject::NodeJob(Box::new(job)))
+            Action::from(job)
         })
         .collect();
     let mut pass = ReconcilePass::default();
     reconciler.apply(&actions, &snapshot, &mut pass).await.unwrap();
-    let jobs: Vec<String> = writes.lock().unwrap().clone();
+    let jobs: Vec<String> = written(&api);
     assert_eq!(jobs.len(), 2, "the other machine has its Job: {jobs:?}");
     assert_eq!(pass.requeue_after, Some(Duration::from_secs(60)), "it is refused, not a conflict");
 }
@@ -226,7 +198,7 @@ async fn a_pool_that_is_gone_is_asked_anew() {
 
 #[tokio::test]
 async fn a_node_that_changes_all_the_time_costs_its_turn() {
-    let (reconciler, writes) = reconciler();
+    let (reconciler, api) = reconciler();
     let target = |kind, name: &str| Target {
         kind,
         name: name.to_owned(),
@@ -236,12 +208,12 @@ async fn a_node_that_changes_all_the_time_costs_its_turn() {
     let patch = |name: &str| Action::Patch(target(Kind::Node, name), Patch::default());
     let status = Action::ReplaceStatus(
         target(Kind::MachineConfigPool, "worker"),
-        NewStatus::Pool(Box::default()),
+        NewStatus::Fields(json!({})),
     );
     let actions = [patch("busy"), patch("quiet"), status];
     let mut pass = ReconcilePass::default();
     reconciler.apply(&actions, &snapshot(&["busy", "quiet"]), &mut pass).await.unwrap();
-    let writes = writes.lock().unwrap();
+    let writes = written(&api);
     assert!(writes.iter().any(|path| path.ends_with("/nodes/quiet")), "{writes:?}");
     assert!(writes.last().unwrap().ends_with("/worker/status"), "{writes:?}");
     let again = pass.requeue_after.unwrap();
@@ -250,12 +222,14 @@ async fn a_node_that_changes_all_the_time_costs_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn evictions_that_hang_delay_other_writes_by_little() {
-    let (reconciler, writes) = reconciler();
-    let evict = |pod: &str| Action::Evict {
-        namespace: "ns".to_owned(),
-        pod: pod.to_owned(),
-        uid: pod.to_owned(),
-        node: "w0".to_owned(),
+    let (reconciler, api) = reconciler();
+    let evict = |pod: &str| {
+        Action::from(Eviction {
+            namespace: "ns".to_owned(),
+            pod: pod.to_owned(),
+            uid: pod.to_owned(),
+            node: "w0".to_owned(),
+        })
     };
     let target = Target {
         kind: Kind::Node,
@@ -269,8 +243,8 @@ async fn evictions_that_hang_delay_other_writes_by_little() {
     let begun = tokio::time::Instant::now();
     reconciler.apply(&actions, &snapshot(&["w0", "w1"]), &mut pass).await.unwrap();
     assert!(begun.elapsed() <= Duration::from_secs(15), "{:?}", begun.elapsed());
-    assert!(writes.lock().unwrap()[0].ends_with("/nodes/w1"), "before the evictions");
-    let evictions = &pass.evictions["w0"];
+    assert!(written(&api)[0].ends_with("/nodes/w1"), "before the evictions");
+    let evictions = &pass.state.evictions["w0"];
     assert_eq!((evictions.accepted.len(), evictions.refused.len()), (1, 8));
     assert!(evictions.refused[0].message.contains("webhooks"), "{:?}", evictions.refused[0]);
 }

@@ -140,7 +140,9 @@ fn happen(fleet: &mut Fleet, pool: &str, deed: &Deed, late: &mut RolloutDecision
         Deed::Late => {
             for action in &std::mem::take(&mut late.actions) {
                 // Evictions of a node that lost its slot are the API server's to refuse.
-                if matches!(action, crate::Action::Evict { .. }) || fleet.apply(action).is_none() {
+                if matches!(action, Action::Effect(RolloutEffect::Evict(_)))
+                    || fleet.apply(action).is_none()
+                {
                     break;
                 }
             }

@@ -5,15 +5,11 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use super::views::{carry_out, change};
 use crate::rollout::*;
-use hyper::{Request, Response};
-use kube::Client;
-use kube::client::Body;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::Slot;
-use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use mosb_reconcile::fake_api::FakeApi;
+use serde_json::json;
 use std::time::Duration;
-use tower::{BoxError, service_fn};
 
 const HALF_AN_HOUR: Duration = Duration::from_secs(31 * 60);
 
@@ -227,23 +223,15 @@ fn a_machine_that_did_not_fail_is_not_rewritten() {
 
 #[tokio::test]
 async fn a_retry_removes_the_record_of_fallbacks() {
-    let patches = Arc::<Mutex<Vec<Value>>>::default();
-    let seen = Arc::clone(&patches);
-    let server = service_fn(move |request: Request<Body>| {
-        let seen = Arc::clone(&seen);
-        async move {
-            let body = request.into_body().collect_bytes().await?;
-            seen.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
-            let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "w0" } });
-            Ok::<_, BoxError>(Response::new(Body::from(node.to_string().into_bytes())))
-        }
-    });
+    let api = FakeApi::new(
+        |_| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "w0" } }),
+    );
     let retry = Retry { node: "w0".to_owned(), resource_version: "7".to_owned(), slot: None };
     let change = RolloutChange { retries: vec![retry], ..RolloutChange::default() };
-    let client = Client::new(server, "ns");
-    write_request(&client, &RolloutSnapshot::default(), &change).await.unwrap();
+    write_request(&api.client, &RolloutSnapshot::default(), &change).await.unwrap();
     let want = json!({ "metadata": {
         "resourceVersion": "7", "annotations": { labels::NODE_FALLBACK: null },
     } });
-    assert_eq!(*patches.lock().unwrap(), [want]);
+    let patches: Vec<_> = api.requests().into_iter().map(|request| request.body).collect();
+    assert_eq!(patches, [want]);
 }

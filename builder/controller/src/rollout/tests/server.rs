@@ -2,18 +2,19 @@
 
 use super::fleet::*;
 use super::machine::FakeJob;
-use crate::kinds::Kind;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
+use crate::rollout::effect::Action;
 use crate::rollout::ended_phases::ended_phases;
 use crate::rollout::job_request::LoginGrant;
 use crate::rollout::node_job::node_job;
 use crate::rollout::observe::{NO_POOL, deadline};
 use crate::rollout::*;
-use crate::{Action, NewObject, NewStatus, Patch, Target};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_plan::api::{Metadata, labels};
+use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::write::{NewStatus, Patch, Target};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Fleet {
         self.record_readiness();
         let mut snapshot = self.snapshot(pool);
         self.times.entry(pool.to_owned()).or_default().fill(&mut snapshot, self.now);
-        for _ in 0..crate::driver::MAX_LOOKUP_ROUNDS {
+        for _ in 0..mosb_reconcile::driver::MAX_LOOKUP_ROUNDS {
             let evaluation = evaluate(&snapshot, self.now);
             let decision = &evaluation.decision;
             if decision.lookups.is_empty() {
@@ -73,7 +74,7 @@ impl Fleet {
     /// `None`: the API server rejects it, and the pass ends.
     pub fn apply(&mut self, action: &Action) -> Option<()> {
         match action {
-            Action::Create(NewObject::NodeJob(request)) => {
+            Action::Effect(RolloutEffect::CreateJob(request)) => {
                 assert!(request.name.len() <= 63, "{}", request.name);
                 // As the admission policy of `deploy/rollout`.
                 assert!(request.image.contains("@sha256:"), "a Job without a digest is refused");
@@ -121,7 +122,7 @@ impl Fleet {
                 let job = FakeJob { node: request.node.clone(), seen, has_changed: false };
                 self.jobs.insert(request.name.clone(), job);
             }
-            Action::CreateNodeLogin(login) => {
+            Action::Effect(RolloutEffect::CreateLogin(login)) => {
                 let job = self.jobs.get_mut(&login.job)?;
                 assert_eq!(job.seen.uid, login.job_uid);
                 let has_none = login.grant == LoginGrant::NothingToPull;
@@ -136,16 +137,18 @@ impl Fleet {
                     self.version += 1;
                 }
             }
-            Action::Evict { pod, node, uid, .. } => self.evict(pod, uid, node),
+            Action::Effect(RolloutEffect::Evict(Eviction { pod, node, uid, .. })) => {
+                self.evict(pod, uid, node);
+            }
             Action::Patch(target, patch) => self.patch(target, patch)?,
-            Action::ReplaceStatus(target, NewStatus::Pool(update)) => {
+            Action::ReplaceStatus(target, NewStatus::Fields(update)) => {
                 let version = self.next_version();
                 let pool = self.pools.get_mut(&target.name)?;
                 if pool.metadata.resource_version != target.version {
                     return None;
                 }
                 pool.metadata.resource_version = Some(version);
-                let mut status = serde_json::to_value(&**update).unwrap();
+                let mut status = update.clone();
                 if status.get("configuration").is_none() {
                     status["configuration"] =
                         serde_json::json!({ "name": pool.status.configuration.name });
@@ -155,8 +158,8 @@ impl Fleet {
             Action::Event(event) => {
                 if self.event_names.insert(event.name.clone()) {
                     let on = (event.on.kind.to_owned(), event.on.name.clone());
-                    self.regarding.push((on, event.reason.as_str().to_owned()));
-                    self.events.push((event.reason.as_str().to_owned(), event.note.clone()));
+                    self.regarding.push((on, event.reason.to_owned()));
+                    self.events.push((event.reason.to_owned(), event.note.clone()));
                 }
             }
             other => panic!("{other}"),

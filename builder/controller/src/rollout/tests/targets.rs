@@ -2,9 +2,9 @@
 
 use super::fleet::*;
 use super::machine_parts::with_part;
-use crate::action::Action;
 use crate::rollout::decide::RolloutDecision;
 use crate::rollout::desired_target::Desired;
+use crate::rollout::effect::{Action, RolloutEffect};
 use crate::rollout::job_request::LoginGrant;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{MachineOsBuild, labels};
@@ -308,7 +308,7 @@ fn a_login_is_for_own_images_or_the_rendered_config() {
         let want = if is_own { LoginGrant::OwnImage } else { LoginGrant::Rendered(rendered) };
         let logins = |decision: RolloutDecision| {
             decision.actions.into_iter().find_map(|action| match action {
-                Action::CreateNodeLogin(login) => Some(login.grant),
+                Action::Effect(RolloutEffect::CreateLogin(login)) => Some(login.grant),
                 _ => None,
             })
         };
@@ -341,7 +341,7 @@ fn a_job_that_pulls_nothing_gets_no_login() {
     fleet.serve_part("worker", 3, 2, part(1, 2));
     let actions = (0..2).flat_map(|_| fleet.pass("worker", usize::MAX).actions);
     let grants = actions.filter_map(|action| match action {
-        Action::CreateNodeLogin(login) => Some(login.grant),
+        Action::Effect(RolloutEffect::CreateLogin(login)) => Some(login.grant),
         _ => None,
     });
     assert_eq!(grants.collect::<Vec<_>>(), [LoginGrant::NothingToPull]);

@@ -1,8 +1,8 @@
 //! What is decided, and what it does to the Secret and the condition.
 
 use super::fixture::{Fixture, SECRET, TOKEN, image, pin};
-use crate::user_data::decide::RECHECK;
 use mosb_plan::api::labels;
+use mosb_reconcile::waits::SECRET_RECHECK;
 
 /// The image in the files of a machine.
 fn pinned_image(fixture: &Fixture) -> String {
@@ -20,7 +20,7 @@ fn the_secret_has_the_config_of_the_image_in_service_and_is_written_when_it_diff
     let mut fixture = Fixture::new();
     let decision = fixture.pass();
     assert_eq!(decision.actions.len(), 2);
-    assert_eq!(decision.requeue_after, Some(RECHECK));
+    assert_eq!(decision.requeue_after, Some(SECRET_RECHECK));
     assert_eq!(fixture.reason(), ("True", "Current"));
     let message = &fixture.condition().unwrap().message;
     assert!(message.contains(SECRET) && message.contains(&image(1).to_string()), "{message}");

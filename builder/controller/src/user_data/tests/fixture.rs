@@ -5,8 +5,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretResource};
 use serde_json::{Value, json};
 
-use crate::action::{Action, NewStatus};
 use crate::ignition_server::ServerKeys;
+use crate::user_data::Action;
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
@@ -20,6 +20,7 @@ use mosb_plan::api::rollout::NodeTarget;
 use mosb_plan::api::{
     ClusterSettings, Condition, MachineOsBuild, MachineOsConfig, RenderedConfig, condition, labels,
 };
+use mosb_reconcile::write::NewStatus;
 use mosb_types::Secret;
 
 pub const SECRET: &str = "machines/worker-user-data";
@@ -200,7 +201,7 @@ impl Fixture {
 
     fn apply(&mut self, action: &Action) {
         match action {
-            Action::WriteUserData(write) => {
+            Action::Effect(write) => {
                 let newer = &write.object.expose().0;
                 let there = self.named(&write.secret.to_string());
                 let older = there.replace(newer.clone()).expect("a Secret is not created");
@@ -213,9 +214,9 @@ impl Fixture {
                 assert_eq!(newer.type_, older.type_);
                 assert!(newer.metadata.labels.as_ref().unwrap().contains_key(labels::USER_DATA));
             }
-            Action::ReplaceStatus(target, NewStatus::MachineOsConfig(status)) => {
+            Action::ReplaceStatus(target, NewStatus::Whole(status)) => {
                 assert_eq!(target.version.as_deref(), Some("1"));
-                self.config.status = (**status).clone();
+                self.config.status = serde_json::from_value(status.clone()).unwrap();
             }
             other => panic!("{other}"),
         }

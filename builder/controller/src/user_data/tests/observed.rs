@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::fixture::Fixture;
 use crate::cluster_cache::{ClusterCache, Trigger};
-use crate::user_data::observe::{affected_configs, inputs_digest, observe};
+use crate::user_data::observe::{affected_configs, inputs, observe};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
@@ -88,7 +88,7 @@ fn rivals_of_a_pool_are_those_that_stay() {
 #[test]
 fn the_inputs_are_what_the_config_is_made_of() {
     type Change = fn(&mut Fixture);
-    let digest = |fixture: &Fixture| inputs_digest(&fixture.snapshot());
+    let digest = |fixture: &Fixture| inputs(&fixture.snapshot());
     let before = digest(&Fixture::new());
     let cases: [(&str, Change, bool); 9] = [
         ("another image", |it| it.serve(2), true),

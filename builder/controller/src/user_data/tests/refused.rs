@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::fixture::{Fixture, TOKEN, pin};
-use crate::user_data::decide::{REFUSED_REQUEUE, UserDataLookup};
+use crate::user_data::decide::UserDataLookup;
 use crate::user_data::user_data_secret::MAX_SECRET_SIZE;
 use mosb_plan::api::{condition, labels};
+use mosb_reconcile::waits::SECRET_REFUSED;
 
 #[test]
 fn every_refusal_has_a_reason_and_leaves_the_secret_as_it_is() {
@@ -212,7 +213,7 @@ fn every_refusal_has_a_reason_and_leaves_the_secret_as_it_is() {
         assert!(message.contains(part) && !message.contains(TOKEN), "{what}: {message}");
         assert_eq!(fixture.secret, before, "{what}");
         assert_eq!(fixture.lookups.len(), lookups, "{what}: {:?}", fixture.lookups);
-        assert_eq!(decision.requeue_after, Some(REFUSED_REQUEUE), "{what}");
+        assert_eq!(decision.requeue_after, Some(SECRET_REFUSED), "{what}");
         // The same refusal is written once.
         assert_eq!(fixture.pass().actions, [], "{what}");
     }

@@ -19,7 +19,7 @@ pub struct UserDataSettings {
 }
 
 /// A server of HTTPS: a DNS name or an IP address, and a port.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]
 pub struct Endpoint {
@@ -27,7 +27,7 @@ pub struct Endpoint {
     port: Option<u16>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Host {
     Name(String),
     Address(IpAddr),

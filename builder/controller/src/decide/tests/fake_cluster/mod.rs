@@ -25,6 +25,8 @@ use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
 use mosb_plan::api::rollout::MachinePart;
 use mosb_plan::api::*;
+use mosb_reconcile::Problem;
+use mosb_reconcile::write::Event;
 use mosb_registry::Confirmed;
 use mosb_types::canonical_json;
 use mosb_types::{ErrorClass, Finding};
@@ -46,7 +48,7 @@ pub struct FakeCluster {
     /// Images that the registry ever confirmed.
     pub confirmed: BTreeSet<PinnedRef>,
     /// Emitted events, in order.
-    pub events: Vec<(EventReason, String)>,
+    pub events: Vec<Event>,
     pub names: BTreeSet<String>,
     /// The planner returns this instead of a plan.
     pub problem: Option<Problem>,
@@ -265,7 +267,7 @@ impl FakeCluster {
     }
 
     pub fn event_count(&self, reason: EventReason) -> usize {
-        self.events.iter().filter(|(one, _)| *one == reason).count()
+        self.events.iter().filter(|event| event.reason == reason.as_str()).count()
     }
 
     /// The one workload that is not being deleted.

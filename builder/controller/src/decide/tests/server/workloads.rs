@@ -12,6 +12,7 @@ use crate::workload::Workload;
 use crate::*;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
+use mosb_reconcile::write::Target;
 
 impl FakeCluster {
     pub(super) fn create_workload(&mut self, attempt: &Attempt) -> Option<()> {

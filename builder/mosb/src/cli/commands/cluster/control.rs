@@ -35,7 +35,7 @@ pub async fn control(job: &InCluster, wanted: &Controller) -> Result<ExitCode> {
         boot_images: wanted.boot_images,
         node: wanted.node.clone(),
         security_context_constraints: wanted.security_context_constraints,
-        times: controller::lease::LeaseTimes::default(),
+        times: controller::LeaseTimes::default(),
         lookup_timeout: wanted.lookup_timeout,
     };
     let mut terminated = signal(SignalKind::terminate()).map_err(no_signals)?;

@@ -1,0 +1,48 @@
+//! Objects that exist as targets of actions, by their metadata.
+
+use serde::{Deserialize as _, Serialize};
+use serde_json::json;
+
+use mosb_plan::api::{Condition, Metadata};
+use mosb_reconcile::Kind;
+use mosb_reconcile::write::{Action, NewStatus, Patch, Target};
+
+pub fn target(kind: Kind, metadata: &Metadata) -> Target {
+    Target {
+        kind,
+        name: metadata.name.clone(),
+        uid: metadata.uid().to_owned(),
+        version: metadata.resource_version.clone(),
+    }
+}
+
+pub fn patch<E>(kind: Kind, metadata: &Metadata, patch: Patch) -> Action<E> {
+    Action::Patch(target(kind, metadata), patch)
+}
+
+/// Deletes the object whatever has changed of it.
+pub fn delete<E>(kind: Kind, metadata: &Metadata) -> Action<E> {
+    Action::Delete(target(kind, metadata).any_version())
+}
+
+pub fn replace_status<E>(kind: Kind, metadata: &Metadata, status: &impl Serialize) -> Action<E> {
+    Action::ReplaceStatus(target(kind, metadata), NewStatus::Whole(json!(status)))
+}
+
+/// The conditions that an action writes with [`replace_conditions`].
+pub fn conditions_in<E>(action: &Action<E>) -> Option<Vec<Condition>> {
+    match action {
+        Action::ReplaceStatus(target, NewStatus::Fields(fields))
+            if target.kind == Kind::MachineConfigPool =>
+        {
+            Vec::deserialize(&fields["conditions"]).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The conditions of a pool, in which only our entry changes: the API replaces the list as one.
+pub fn replace_conditions<E>(pool: &Metadata, conditions: &[Condition]) -> Action<E> {
+    let fields = json!({ "conditions": conditions });
+    Action::ReplaceStatus(target(Kind::MachineConfigPool, pool), NewStatus::Fields(fields))
+}

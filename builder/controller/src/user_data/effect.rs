@@ -1,0 +1,94 @@
+//! Writes the Secret with the user data of a pool's new machines.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+
+use super::user_data_secret::UserDataWrite;
+use mosb_reconcile::write::{
+    ApplyError, Effects, Executor, ReconcilePass, apply_error, post_params,
+};
+
+pub type Action = mosb_reconcile::write::Action<UserDataWrite>;
+
+/// Applies the actions of the controllers of user data.
+#[derive(Debug, Clone)]
+pub struct UserDataExecutor(pub Executor);
+
+impl UserDataExecutor {
+    /// See [`Executor::apply_all`].
+    pub async fn apply_all(
+        &self,
+        actions: &[Action],
+        pass: &mut ReconcilePass<()>,
+    ) -> Result<(), ApplyError> {
+        self.0.apply_all(actions, self, pass).await
+    }
+}
+
+impl Effects for UserDataExecutor {
+    type Effect = UserDataWrite;
+    type State = ();
+
+    /// Replaces the Secret in the version that was read. If it was changed meanwhile, or is another
+    /// one now, it is read again.
+    async fn apply_effect(
+        &self,
+        write: &UserDataWrite,
+        _: &mut ReconcilePass<()>,
+    ) -> Result<(), ApplyError> {
+        let api: Api<Secret> = Api::namespaced(self.0.client.clone(), write.secret.namespace());
+        let object = &write.object.expose().0;
+        let written = api.replace(write.secret.name(), &post_params(), object).await;
+        written.map(drop).map_err(apply_error(format!("secret {}", write.secret), "update"))
+    }
+}
+
+/// For the log.
+impl fmt::Display for UserDataWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "writing secret {}", self.secret)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use mosb_build::SecretObject;
+    use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
+    use mosb_types::Secret as Hidden;
+
+    #[tokio::test]
+    async fn the_secret_is_replaced_as_it_was_read() {
+        let conflict = "secret machines/x: conflict: the object changed; retrying";
+        let refused = "secret machines/x: update: the API server answers 422: said";
+        for (code, want) in [
+            (200, None),
+            // It was changed, or is another one.
+            (409, Some(conflict)),
+            (404, Some(conflict)),
+            (422, Some(refused)),
+        ] {
+            let object = json!({ "apiVersion": "v1", "kind": "Secret",
+                "metadata": { "name": "x", "uid": "u", "resourceVersion": "7" } });
+            let action = Action::Effect(UserDataWrite {
+                secret: "machines/x".parse().unwrap(),
+                object: Hidden::new(SecretObject(serde_json::from_value(object.clone()).unwrap())),
+            });
+            let api = FakeApi::new(move |request| match code {
+                200 => request.body.clone().into(),
+                code => FakeAnswer::failure(code),
+            });
+            let executor = UserDataExecutor(Executor::from(&api));
+            let done = executor.apply_all(&[action], &mut ReconcilePass::default()).await;
+            assert_eq!(done.err().map(|error| error.to_string()).as_deref(), want, "{code}");
+            let sent = api.requests();
+            let [sent] = &sent[..] else { panic!("{sent:?}") };
+            assert_eq!(sent.line(), "PUT /api/v1/namespaces/machines/secrets/x");
+            assert_eq!((&*sent.query, &sent.body), ("&fieldManager=mosb-controller", &object));
+        }
+    }
+}

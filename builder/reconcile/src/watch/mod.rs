@@ -1,0 +1,321 @@
+//! A watch that runs for ever: it keeps an [`IndexedStore`] up to date and reports its state to
+//! `WatchHealth`.
+
+mod health;
+mod own_writes;
+mod store;
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+
+use crate::error::{describe, is_forbidden, is_not_found};
+use crate::waits::{UNSERVED_KIND, WATCH};
+pub use health::{RECOVERED_AFTER, WatchHealth, WatchState};
+pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
+pub use store::{Change, IndexKey, IndexedStore};
+
+/// A watch that ran for this long was healthy: the next wait is the shortest again.
+const BACKOFF_RESET: Duration = Duration::from_secs(60);
+
+/// A kind to watch.
+#[derive(Debug)]
+pub struct WatchedResource<K> {
+    /// Name for messages: the plural, and which of them.
+    pub what: String,
+    pub api: Api<K>,
+    pub config: Config,
+    /// Whether clusters without this kind are supported.
+    pub optional: bool,
+    /// Whether the permission is optional: without it the kind counts as not served.
+    pub granted_apart: bool,
+}
+
+impl<K> WatchedResource<K> {
+    /// All objects of a kind that every cluster has.
+    pub fn new(what: impl Into<String>, api: Api<K>) -> Self {
+        let (what, config) = (what.into(), Config::default());
+        Self { what, api, config, optional: false, granted_apart: false }
+    }
+}
+
+/// Watches forever. `read` returns an object's name and the data to cache. `on_change` is called
+/// for each change of the cached data.
+pub async fn run_watch<K, T>(
+    watched: WatchedResource<K>,
+    watch_health: Arc<WatchHealth>,
+    store: Arc<IndexedStore<T>>,
+    read: impl Fn(K) -> Option<(String, T)> + Send,
+    on_change: impl Fn(&Change<T>) + Send,
+) where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: PartialEq + Send + Sync,
+{
+    let WatchedResource { what, api, config, optional, granted_apart } = watched;
+    let report = |state| watch_health.set(&what, state, optional);
+    let start_watch = || watcher(api.clone(), config.clone());
+    let mut stream = pin!(start_watch());
+    let (mut listed, mut broken) = (false, false);
+    let mut wait = WATCH.first;
+    let mut since = Instant::now();
+    while let Some(result) = stream.next().await {
+        match result {
+            Ok(event) => {
+                let done = matches!(event, Event::InitDone) || broken && listed;
+                broken = false;
+                // An object that can't be read is left out of a list; one that becomes unreadable
+                // counts as deleted.
+                for change in apply_event(&store, event, &read) {
+                    on_change(&change);
+                }
+                if done {
+                    listed = true;
+                    since = Instant::now();
+                    report(WatchState::Current);
+                }
+            }
+            Err(error) => {
+                if since.elapsed() > BACKOFF_RESET {
+                    wait = WATCH.first;
+                }
+                // After the first list, a missing permission does not mean that the objects were
+                // deleted.
+                match failed_state(&error, granted_apart && !listed) {
+                    None => tracing::debug!("{what}: the watch restarts"),
+                    // A working connection was cut, for example by a proxy with a time limit: no
+                    // event is missed, unless the next one fails.
+                    Some(WatchState::Broken { why, .. })
+                        if listed && matches!(error, watcher::Error::WatchFailed(_)) =>
+                    {
+                        tracing::warn!("{what}: {why}");
+                        report(WatchState::Current);
+                        sleep(WATCH.first).await;
+                    }
+                    Some(failed_state) => {
+                        broken = true;
+                        let not_served = failed_state == WatchState::NotServed;
+                        if let WatchState::Broken { why, .. } = &failed_state {
+                            tracing::warn!("{what}: {why}");
+                        }
+                        if not_served && optional {
+                            // The objects were deleted with the kind. Without a required kind
+                            // nothing is decided anyway.
+                            for event in [Event::Init, Event::InitDone] {
+                                for change in store.apply_event(event) {
+                                    on_change(&change);
+                                }
+                            }
+                            // When the kind is back, it must be listed from scratch.
+                            stream.set(start_watch());
+                            listed = false;
+                        }
+                        report(match failed_state {
+                            WatchState::Broken { why, .. } => WatchState::Broken { listed, why },
+                            other => other,
+                        });
+                        let backoff = if not_served && optional { UNSERVED_KIND } else { WATCH };
+                        if wait > backoff.max {
+                            // The wait grew while the kind was not served, and now everything waits
+                            // for this watch.
+                            wait = WATCH.first;
+                        }
+                        sleep(wait).await;
+                        wait = backoff.next(wait);
+                    }
+                }
+                since = Instant::now();
+            }
+        }
+    }
+}
+
+fn apply_event<K, T: PartialEq>(
+    store: &IndexedStore<T>,
+    event: Event<K>,
+    read: impl Fn(K) -> Option<(String, T)>,
+) -> Vec<Change<T>> {
+    let event = match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => match read(object) {
+            Some(read) => Event::InitApply(read),
+            None => return Vec::new(),
+        },
+        Event::Apply(object) => match read(object) {
+            Some(read) => Event::Apply(read),
+            None => return Vec::new(),
+        },
+        Event::Delete(object) => match read(object) {
+            Some(read) => Event::Delete(read),
+            None => return Vec::new(),
+        },
+    };
+    store.apply_event(event)
+}
+
+/// The state after an error; none if the watch only has to restart, for example because its
+/// resourceVersion is too old.
+fn failed_state(error: &watcher::Error, may_be_forbidden: bool) -> Option<WatchState> {
+    let broken = |why: String| Some(WatchState::Broken { listed: false, why });
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            if is_not_found(error) || may_be_forbidden && is_forbidden(error) {
+                Some(WatchState::NotServed)
+            } else {
+                broken(describe(error))
+            }
+        }
+        watcher::Error::WatchError(status) if status.code == 410 => None,
+        watcher::Error::WatchError(status) => broken(status.message.clone()),
+        watcher::Error::WatchFailed(error) => broken(describe(error)),
+        watcher::Error::NoResourceVersion => {
+            broken("the API server answers without a resourceVersion".to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+    use hyper::body::Frame;
+    use hyper::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+    use tokio::time::timeout;
+    use tower::service_fn;
+
+    use super::health::{RECOVERED_AFTER, STALE_AFTER, SYNC_POLL_INTERVAL};
+    use super::*;
+
+    /// Behaviour of the fake API server.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Server {
+        /// Answers, and sends no events.
+        Quiet,
+        /// Refuses to watch.
+        FailsToWatch,
+        /// Watches; the connection is cut after 20 s.
+        IsCutOff,
+        /// Does not serve the kind.
+        NotServed,
+        /// Answers every request with an error.
+        Away,
+    }
+
+    /// A fake API server with an empty list.
+    fn api(does: Arc<Mutex<Server>>) -> kube::Client {
+        let answer = move |request: Request<kube::client::Body>| {
+            let is_watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
+            let does = *does.lock().unwrap();
+            let status = |code: u16, reason: &str| json!({ "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "away" });
+            let list = json!({ "metadata": { "resourceVersion": "1" }, "items": [] });
+            async move {
+                let (code, body) = match (does, is_watch) {
+                    (Server::Quiet, true) => std::future::pending().await,
+                    (Server::IsCutOff, true) => {
+                        let cut = futures_util::stream::once(async {
+                            sleep(Duration::from_secs(20)).await;
+                            Err::<Frame<Bytes>, _>(std::io::Error::other("cut"))
+                        });
+                        let body = StreamBody::new(Box::pin(cut)).boxed_unsync();
+                        return Ok(Response::builder().status(200).body(body).unwrap());
+                    }
+                    (Server::FailsToWatch, true) | (Server::Away, _) => (500, status(500, "x")),
+                    (Server::NotServed, _) => (404, status(404, "NotFound")),
+                    (Server::Quiet | Server::FailsToWatch | Server::IsCutOff, false) => (200, list),
+                };
+                let body = Full::new(Bytes::from(body.to_string()));
+                let body = body.map_err(|never| match never {}).boxed_unsync();
+                Ok::<_, Infallible>(Response::builder().status(code).body(body).unwrap())
+            }
+        };
+        kube::Client::new(service_fn(answer), "default")
+    }
+
+    /// Watches ConfigMaps of this API server while `watching` runs.
+    async fn while_followed(
+        does: &Arc<Mutex<Server>>,
+        optional: bool,
+        watching: impl AsyncFnOnce(Arc<WatchHealth>),
+    ) {
+        let watched: WatchedResource<ConfigMap> = WatchedResource {
+            what: "configmaps".to_owned(),
+            api: Api::default_namespaced(api(Arc::clone(does))),
+            config: Config::default(),
+            optional,
+            granted_apart: false,
+        };
+        let watch_health = Arc::new(WatchHealth::default());
+        watch_health.register("configmaps", optional);
+        let store = Arc::<IndexedStore<()>>::default();
+        let following = run_watch(watched, Arc::clone(&watch_health), store, |_| None, |_| ());
+        tokio::select! {
+            () = following => panic!("a watch never ends"),
+            () = watching(watch_health) => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_for_minutes_is_unhealthy_until_it_is_restored() {
+        let does = Arc::new(Mutex::new(Server::FailsToWatch));
+        while_followed(&does, false, async |watch_health| {
+            watch_health.wait_for_sync().await;
+            sleep(STALE_AFTER - RECOVERED_AFTER).await;
+            assert_eq!(watch_health.not_synced(), Vec::<String>::new(), "it may pass");
+            sleep(RECOVERED_AFTER * 2).await;
+            let not_synced = watch_health.not_synced().join("");
+            let is_reported = not_synced.starts_with("configmaps: nothing new for ");
+            assert!(is_reported && not_synced.ends_with("away"), "{not_synced}");
+            *does.lock().unwrap() = Server::Quiet;
+            let learnt = timeout(
+                RECOVERED_AFTER + WATCH.max + SYNC_POLL_INTERVAL,
+                watch_health.wait_for_sync(),
+            )
+            .await;
+            assert!(learnt.is_ok(), "nothing changed, and it stands");
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_cut_again_and_again_is_believed() {
+        let does = Arc::new(Mutex::new(Server::IsCutOff));
+        while_followed(&does, false, async |watch_health| {
+            watch_health.wait_for_sync().await;
+            for _ in 0..60 {
+                sleep(STALE_AFTER / 30).await;
+                assert_eq!(watch_health.not_synced(), Vec::<String>::new());
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_that_is_not_served_holds_nothing_up_for_long_when_the_api_server_was_away() {
+        let does = Arc::new(Mutex::new(Server::NotServed));
+        while_followed(&does, true, async |watch_health| {
+            // Long enough that the kind is only looked for every 5 minutes.
+            sleep(UNSERVED_KIND.max * 4).await;
+            assert_eq!(watch_health.not_synced(), Vec::<String>::new());
+            *does.lock().unwrap() = Server::Away;
+            while watch_health.not_synced().is_empty() {
+                sleep(Duration::from_millis(100)).await;
+            }
+            *does.lock().unwrap() = Server::NotServed;
+            sleep(Duration::from_secs(1)).await;
+            assert_eq!(watch_health.not_synced(), Vec::<String>::new());
+        })
+        .await;
+    }
+}

@@ -1,0 +1,176 @@
+use serde_json::json;
+
+use super::*;
+use crate::fake_api::{FakeAnswer, FakeApi};
+use crate::kinds::Kind;
+
+fn target(kind: Kind) -> Target {
+    Target { kind, name: "x".to_owned(), uid: "u".to_owned(), version: Some("7".to_owned()) }
+}
+
+fn create(kind: Kind, if_exists: IfExists) -> Action<NoEffect> {
+    Action::Create(NewObject {
+        kind,
+        name: "x".to_owned(),
+        owner_uid: None,
+        body: Arc::new(json!({ "metadata": { "name": "x" } })),
+        if_exists,
+    })
+}
+
+fn conditions() -> NewStatus {
+    NewStatus::Fields(json!({ "conditions": [] }))
+}
+
+#[tokio::test]
+async fn each_write_is_one_request_with_what_it_was_decided_on() {
+    let group = "/apis/machineconfiguration.openshift.io/v1";
+    let by = "&fieldManager=mosb-controller";
+    let api_version = "machineconfiguration.openshift.io/v1";
+    let mut annotations = Patch::default();
+    annotations.set("a", "1");
+    annotations.remove("b");
+    let suspended = Patch { spec: json!({ "suspend": false }), ..Patch::default() };
+    let delete = |propagation: &str| json!({ "propagationPolicy": propagation, "preconditions": { "uid": "u" } });
+    let old = |kind| Action::Delete(target(kind).any_version());
+    for (action, request, content_type, body) in [
+        (
+            create(Kind::Secret, IfExists::DecideAgain),
+            format!("POST /api/v1/namespaces/ns/secrets?{by}"),
+            "application/json",
+            json!({ "metadata": { "name": "x" } }),
+        ),
+        (
+            Action::Patch(target(Kind::MachineConfigPool), annotations),
+            format!("PATCH {group}/machineconfigpools/x?{by}"),
+            "application/merge-patch+json",
+            json!({ "metadata": { "resourceVersion": "7", "annotations": { "a": "1", "b": null } } }),
+        ),
+        (
+            Action::Patch(target(Kind::Job), suspended),
+            format!("PATCH /apis/batch/v1/namespaces/ns/jobs/x?{by}"),
+            "application/strategic-merge-patch+json",
+            json!({ "metadata": { "resourceVersion": "7" }, "spec": { "suspend": false } }),
+        ),
+        (
+            Action::ReplaceStatus(target(Kind::MachineOsConfig), NewStatus::Whole(json!({}))),
+            format!("PUT {group}/machineosconfigs/x/status?{by}"),
+            "application/json",
+            json!({ "apiVersion": api_version, "kind": "MachineOSConfig", "status": {},
+                "metadata": { "name": "x", "uid": "u", "resourceVersion": "7" } }),
+        ),
+        (
+            Action::ReplaceStatus(target(Kind::MachineConfigPool), conditions()),
+            format!("PATCH {group}/machineconfigpools/x/status?{by}"),
+            "application/merge-patch+json",
+            json!({ "metadata": { "resourceVersion": "7" }, "status": { "conditions": [] } }),
+        ),
+        (
+            old(Kind::MachineOsBuild),
+            format!("DELETE {group}/machineosbuilds/x?"),
+            "application/json",
+            delete("Foreground"),
+        ),
+        (
+            old(Kind::NodeJob),
+            "DELETE /apis/batch/v1/namespaces/mosb-rollout/jobs/x?".to_owned(),
+            "application/json",
+            delete("Background"),
+        ),
+        (
+            old(Kind::Role),
+            "DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/ns/roles/x?".to_owned(),
+            "application/json",
+            delete("Background"),
+        ),
+    ] {
+        let answer = json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "8" } });
+        let api = FakeApi::new(move |_| answer.clone());
+        let executor = Executor::from(&api);
+        let mut pass = ReconcilePass::default();
+        executor.apply_all(std::slice::from_ref(&action), &executor, &mut pass).await.unwrap();
+        let sent = api.requests();
+        let [sent] = &sent[..] else { panic!("{action}: {sent:?}") };
+        assert_eq!(format!("{}?{}", sent.line(), sent.query), request, "{action}");
+        assert_eq!((&*sent.content_type, &sent.body), (content_type, &body), "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_later_write_expects_the_version_of_the_earlier_one() {
+    let answer = json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "8" } });
+    let api = FakeApi::new(move |_| answer.clone());
+    let executor = Executor::from(&api);
+    let actions = [
+        Action::Patch(target(Kind::MachineConfigPool), Patch::default()),
+        Action::ReplaceStatus(target(Kind::MachineConfigPool), conditions()),
+    ];
+    executor.apply_all(&actions, &executor, &mut ReconcilePass::default()).await.unwrap();
+    let sent = api.requests();
+    let versions: Vec<_> =
+        sent.iter().map(|one| &one.body["metadata"]["resourceVersion"]).collect();
+    assert_eq!(versions, ["7", "8"]);
+    let own_writes = &executor.own_writes;
+    assert!(own_writes.is_stale([("u", "7")]) && !own_writes.is_stale([("u", "8")]));
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_is_decided_again_or_reported() {
+    let conflict = ": conflict: the object changed; retrying";
+    for (action, code, want) in [
+        (Action::Delete(target(Kind::Job)), 404, None),
+        (Action::Delete(target(Kind::Job)), 409, Some(format!("job ns/x{conflict}"))),
+        (
+            Action::Delete(target(Kind::Job)),
+            500,
+            Some("job ns/x: delete: the API server answers 500: said".to_owned()),
+        ),
+        (
+            Action::Patch(target(Kind::MachineOsBuild), Patch::default()),
+            404,
+            Some(format!("machineosbuild x{conflict}")),
+        ),
+        (
+            Action::Patch(target(Kind::MachineOsBuild), Patch::default()),
+            422,
+            Some("machineosbuild x: patch: the API server answers 422: said".to_owned()),
+        ),
+        (
+            create(Kind::MachineOsConfig, IfExists::DecideAgain),
+            409,
+            Some(format!("machineosconfig x{conflict}")),
+        ),
+    ] {
+        let executor = Executor::from(&FakeApi::new(move |_| FakeAnswer::failure(code)));
+        let mut pass = ReconcilePass::default();
+        let applied = executor.apply_all(std::slice::from_ref(&action), &executor, &mut pass).await;
+        assert_eq!(applied.err().map(|error| error.to_string()), want, "{action}: {code}");
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_exists_is_compared_with_the_new_one() {
+    let not_ours = "secret ns/x: exists and is not ours; delete it or give it another name";
+    let changed = "secret ns/x: conflict: the object changed; retrying";
+    for (what, compare, exists, want) in [
+        ("the same", (|_, _| Existing::Same) as Compare, true, None),
+        ("going", |_, _| Existing::Outdated, true, Some(changed)),
+        ("another's", |_, _| Existing::NotOurs, true, Some(not_ours)),
+        ("gone", |_, _| Existing::Same, false, Some(changed)),
+    ] {
+        let api = FakeApi::new(move |request| match (&*request.method, exists) {
+            ("GET", true) => json!({ "metadata": { "name": "x", "uid": "u" } }).into(),
+            ("GET", false) => FakeAnswer::Json(
+                404,
+                json!({ "kind": "Status", "status": "Failure",
+                "reason": "NotFound", "code": 404, "message": "said" }),
+            ),
+            _ => FakeAnswer::failure(409),
+        });
+        let executor = Executor::from(&api);
+        let action = create(Kind::Secret, IfExists::CompareMetadata(compare));
+        let mut pass = ReconcilePass::default();
+        let applied = executor.apply_all(&[action], &executor, &mut pass).await;
+        assert_eq!(applied.err().map(|error| error.to_string()).as_deref(), want, "{what}");
+    }
+}
