@@ -226,9 +226,9 @@ mod tests {
     fn another_version_and_no_json_are_errors() {
         for (text, cause) in [
             (status(json!({})).replace("bootc/v1", "bootc/v1alpha1"), "v1alpha1"),
-            ("no deployments".to_owned(), "no status"),
-            ("[]".to_owned(), "no status"),
-            (status(json!({ "booted": "sha256:0" })), "no status"),
+            ("no deployments".to_owned(), "not a status"),
+            ("[]".to_owned(), "not a status"),
+            (status(json!({ "booted": "sha256:0" })), "not a status"),
         ] {
             let error = parse(&text).unwrap_err();
             assert!(error.contains(cause), "{text}: {error}");

@@ -56,7 +56,7 @@ impl FileTree {
 
     /// What is there; none if nothing is, or if its parent is a link.
     pub fn entry(&self, path: &Path) -> Result<Option<Entry>, Error> {
-        let found = match open_beneath(&self.folder, path, OFlags::PATH) {
+        let found = match open_beneath(&self.folder, path, OFlags::PATH | OFlags::NOFOLLOW) {
             Ok(found) => found,
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(self.not_readable(path, error)),

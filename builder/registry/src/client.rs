@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
 use mosb_types::Finding;
 
-use super::certs::CertDirs;
-use super::endpoint::{Endpoint, Settings};
-use super::error::Error;
-use super::keyring::{CredentialSources, Keyring};
-use super::layout::ImageFolder;
-use super::location::Source;
-use super::registries_conf::{By, PullSource, RegistriesConf};
-use super::remote::Remote;
-use super::request::{Timeouts, TransferStats};
-use super::resolve::{self, Configs, Resolved};
-use super::signature_policy::LoadedPolicy;
-use super::signature_policy::SettingNames;
-use super::store::Store;
-use super::token::Scopes;
+use crate::auth::keyring::{CredentialSources, Keyring};
+use crate::auth::token::Scopes;
+use crate::error::Error;
 use crate::http::{Proxies, ProxyVariables, RetryPolicy};
+use crate::layout::ImageFolder;
+use crate::location::Source;
+use crate::registries_conf::{By, PullSource, RegistriesConf};
+use crate::remote::Remote;
+use crate::resolve::{self, Configs, Resolved};
+use crate::signature_policy::LoadedPolicy;
+use crate::signature_policy::SettingNames;
+use crate::store::Store;
+use crate::transport::certs::CertDirs;
+use crate::transport::endpoint::{Endpoint, Settings};
+use crate::transport::request::{Timeouts, TransferStats};
 
 /// How to make a client. Nothing in this crate reads the environment: the command line reads it and
 /// passes it in here.

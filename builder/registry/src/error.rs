@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
 use mosb_types::{Diagnostic, ErrorClass};
 
-use super::request::RegistryMessage;
 use crate::http::BadProxy;
+use crate::transport::request::RegistryMessage;
 
 /// Why an image can't be read or written.
 ///

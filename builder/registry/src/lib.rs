@@ -14,62 +14,53 @@
 //! | --- | --- |
 //! | `client` | `Client`: options, connections, `resolve`, `confirm`; `Confirmed` |
 //! | `location`, `registries_conf`, `signature_policy` | what is meant by a name, where it really is, and whether it may be read |
-//! | `transport`, `request`, `certs` | HTTP requests with retries, on top of `http` |
-//! | `auth`, `token`, `keyring`, `credentials` | logging in |
-//! | `endpoint`, `remote`, `upload`, `probe` | a registry; reading, writing and checking a repository |
-//! | `folder`, `atomic`, `layout`, `layout_write` | directories, hostile ones too |
-//! | `base_tree`, `cache`, `tree_image` | the tree of a base: from a cache on disk, from an image, from the layers |
-//! | `cache_directory`, `prepared_records` | files that can be made again; which prepared base was made for a target |
+//! | `transport` | HTTP requests with retries, on top of `http`; certificates; a registry |
+//! | `auth` | logging in: tokens, where logins are found, docker's files |
+//! | `remote`, `upload`, `probe` | reading, writing and checking a repository |
+//! | `layout` | directories, hostile ones too |
+//! | `base_tree` | the tree of a base: from a cache on disk, from an image, from the layers; which prepared base was made for a target |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
-//! | `push`, `push_remote`, `refused_check` | writing an image |
+//! | `push`, `push_remote`, `tag_platform`, `refused_check` | writing an image |
 
-mod atomic;
 mod auth;
 pub mod base_tree;
-pub mod cache;
-mod cache_directory;
-pub mod certs;
 mod client;
-pub mod credentials;
-mod endpoint;
 mod error;
-pub mod folder;
 pub mod http;
-mod keyring;
 mod layout;
-mod layout_write;
 mod location;
 pub mod manifest;
-mod prepared_records;
 mod probe;
 mod push;
 mod push_remote;
 mod refused_check;
 pub mod registries_conf;
 mod remote;
-mod request;
 mod resolve;
 mod select_platform;
 mod signature_policy;
 mod store;
 mod tag_platform;
-mod token;
 mod transport;
-pub mod tree_image;
 mod upload;
 mod verify;
 
 pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy};
-pub use certs::CertDirs;
+pub use auth::credentials;
+pub use auth::keyring::{CredentialSources, Logins};
+pub use base_tree::cache;
+pub use base_tree::prepared_records::PreparedRecords;
+pub use base_tree::tree_image;
 pub use client::{Client, Confirmed, Options};
 pub use error::Error;
-pub use keyring::{CredentialSources, Logins};
+pub use layout::folder;
 pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
-pub use prepared_records::PreparedRecords;
 pub use probe::{OpenUpload, PullRepository};
 pub use push::{BlobFrom, BlobToPush, MovedTag, Push, PushPlan, Pushed, former_tag};
-pub use request::{RegistryMessage, Timeouts, TransferStats};
 pub use resolve::Resolved;
 pub use signature_policy::{SettingNames, read_policy};
 pub use store::{BlobStream, Blobs, Store};
+pub use transport::certs;
+pub use transport::certs::CertDirs;
+pub use transport::request::{RegistryMessage, Timeouts, TransferStats};

@@ -9,7 +9,7 @@ use mosb_image::reference::is_tag;
 use mosb_image::{Digest, ImageRef, RepoRef};
 use mosb_types::Finding;
 
-use super::error::Error;
+use crate::error::Error;
 
 /// An image that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]

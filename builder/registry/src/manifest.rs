@@ -9,7 +9,7 @@ use mosb_image::layer::MAX_LAYERS;
 use mosb_image::media_type::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 use mosb_image::{Digest, Platform};
 
-use super::error::Error;
+use crate::error::Error;
 
 /// The `Accept` header of a request for a manifest.
 pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \

@@ -8,15 +8,15 @@ use url::Url;
 
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 
-use super::client::Client;
-use super::error::Error;
-use super::location::Source;
-use super::manifest::BlobRef;
-use super::remote::Remote;
-use super::resolve::{self, Configs, Resolved};
-use super::store::Blobs as _;
-use super::store::Store;
-use super::token::Scopes;
+use crate::auth::token::Scopes;
+use crate::client::Client;
+use crate::error::Error;
+use crate::location::Source;
+use crate::manifest::BlobRef;
+use crate::remote::Remote;
+use crate::resolve::{self, Configs, Resolved};
+use crate::store::Blobs as _;
+use crate::store::Store;
 
 /// Bytes of a layer that are read to see that it can be.
 const LAYER_SAMPLE: u64 = 64 << 10;

@@ -10,20 +10,20 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use mosb_image::hidden::Hidden;
 use mosb_image::{Digest, PinnedRef};
 
-use super::client::Client;
-use super::client::Confirmed;
-use super::error::Error;
-use super::folder::file_stream;
-use super::layout::ImageFolder;
-use super::layout_write::LayoutWriter;
-use super::location::{Destination, Target};
-use super::manifest::BlobRef;
-use super::push_remote::{self, PreparedPush};
-use super::store::Store;
-use super::store::{BlobStream, Blobs as _};
 use super::tag_platform;
-use super::upload::Reopen;
-use super::verify::{collect, verified};
+use crate::client::Client;
+use crate::client::Confirmed;
+use crate::error::Error;
+use crate::layout::ImageFolder;
+use crate::layout::folder::file_stream;
+use crate::layout::layout_write::LayoutWriter;
+use crate::location::{Destination, Target};
+use crate::manifest::BlobRef;
+use crate::push_remote::{self, PreparedPush};
+use crate::store::Store;
+use crate::store::{BlobStream, Blobs as _};
+use crate::upload::Reopen;
+use crate::verify::{collect, verified};
 
 /// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]

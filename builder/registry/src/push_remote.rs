@@ -7,16 +7,16 @@ use url::Url;
 use mosb_image::Digest;
 use mosb_image::media_type::OCI_MANIFEST;
 
-use super::credentials::normal_host;
-use super::error::Error;
-use super::location::Destination;
-use super::push::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
-use super::refused_check::RefusedCheck;
-use super::remote::Remote;
-use super::store::Store;
 use super::tag_platform;
-use super::token::Scopes;
-use super::upload::{ManifestPut, MountResult};
+use crate::auth::login_key::normal_host;
+use crate::auth::token::Scopes;
+use crate::error::Error;
+use crate::location::Destination;
+use crate::push::{BlobFrom, BlobSource, BlobToPush, MovedTag, PushPlan, former_tag};
+use crate::refused_check::RefusedCheck;
+use crate::remote::Remote;
+use crate::store::Store;
+use crate::upload::{ManifestPut, MountResult};
 
 /// A blob this small is sent in one request, from memory.
 const SMALL_BLOB: u64 = 4 << 20;

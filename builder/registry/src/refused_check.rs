@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::error::Error;
+use crate::error::Error;
 
 /// The first refused check of a push, if any.
 #[derive(Debug, Default)]

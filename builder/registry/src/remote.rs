@@ -12,14 +12,14 @@ use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RANGE};
 
 use mosb_image::{Digest, RepoRef};
 
-use super::credentials::path_in_registry;
-use super::endpoint::Endpoint;
-use super::error::Error;
-use super::manifest::{self, MANIFEST_LIMIT};
-use super::request::{Request, TransferStats};
-use super::store::BlobStream;
-use super::token::Scopes;
+use crate::auth::login_key::path_in_registry;
+use crate::auth::token::Scopes;
+use crate::error::Error;
 use crate::http::{AttemptOutcome, RetryDecision, SpeedMeter, decide_retry, jitter};
+use crate::manifest::{self, MANIFEST_LIMIT};
+use crate::store::BlobStream;
+use crate::transport::endpoint::Endpoint;
+use crate::transport::request::{Request, TransferStats};
 
 /// The header by which a registry names what it answers with (OCI distribution spec, pulling
 /// manifests).

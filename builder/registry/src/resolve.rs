@@ -7,13 +7,13 @@ use bytes::Bytes;
 
 use mosb_image::{Digest, PinnedRef, Platform};
 
-use super::error::Error;
-use super::location::Source;
-use super::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
-use super::select_platform::select_platform;
-use super::store::Blobs as _;
-use super::store::Store;
-use super::verify::collect;
+use crate::error::Error;
+use crate::location::Source;
+use crate::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
+use crate::select_platform::select_platform;
+use crate::store::Blobs as _;
+use crate::store::Store;
+use crate::verify::collect;
 
 /// An image, resolved once. Only the digest in here is used from then on.
 #[derive(Debug, Clone)]

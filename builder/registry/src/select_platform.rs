@@ -3,8 +3,8 @@
 use mosb_image::Platform;
 use mosb_image::media_type::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 
-use super::error::Error;
-use super::manifest::{IndexEntry, invalid};
+use crate::error::Error;
+use crate::manifest::{IndexEntry, invalid};
 
 impl IndexEntry {
     /// Whether it can be an image at all: attestations have the platform unknown/unknown (BuildKit)

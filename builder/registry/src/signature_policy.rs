@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mosb_image::signature_policy::{DEFAULT, Requirement, SignaturePolicy, Verdict};
 use mosb_types::Finding;
 
-use super::error::Error;
+use crate::error::Error;
 
 /// A policy, and where it came from.
 #[derive(Debug, Clone)]

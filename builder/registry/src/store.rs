@@ -11,9 +11,9 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use mosb_image::{Digest, RepoRef, layer};
 
-use super::error::Error;
-use super::layout::ImageFolder;
-use super::remote::{Document, Remote};
+use crate::error::Error;
+use crate::layout::ImageFolder;
+use crate::remote::{Document, Remote};
 
 /// A repository (with its mirrors), an OCI layout, or a `dir:` directory. Cheap to clone.
 #[derive(Debug, Clone)]

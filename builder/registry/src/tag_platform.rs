@@ -9,15 +9,15 @@ use std::time::Duration;
 use mosb_image::{Digest, Platform};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
-use super::client::Client;
-use super::error::Error;
-use super::folder::Folder;
-use super::layout::{ImageFolder, named_by, read_index};
-use super::location::{Destination, Source, Target};
-use super::manifest::{self, Document};
-use super::push::{BlobFrom, PushPlan};
-use super::resolve::{Configs, resolve};
-use super::store::Store;
+use crate::client::Client;
+use crate::error::Error;
+use crate::layout::folder::Folder;
+use crate::layout::{ImageFolder, named_by, read_index};
+use crate::location::{Destination, Source, Target};
+use crate::manifest::{self, Document};
+use crate::push::{BlobFrom, PushPlan};
+use crate::resolve::{Configs, resolve};
+use crate::store::Store;
 
 /// Checks the tags that are about to move, each with the image that it names now.
 ///

@@ -9,15 +9,15 @@ use url::Url;
 
 use mosb_image::Digest;
 
-use super::error::Error;
-use super::manifest::BlobRef;
-use super::remote::{CONTENT_DIGEST, Remote};
-use super::request::RegistryMessage;
-use super::request::{Request, Response, no_response};
-use super::store::BlobStream;
-use super::token::Scopes;
-use super::transport::{StreamError, attempt_outcome, follow_location, retries_exhausted};
+use crate::auth::token::Scopes;
+use crate::error::Error;
 use crate::http::{AttemptOutcome, RetryDecision, decide_retry, jitter};
+use crate::manifest::BlobRef;
+use crate::remote::{CONTENT_DIGEST, Remote};
+use crate::store::BlobStream;
+use crate::transport::request::RegistryMessage;
+use crate::transport::request::{Request, Response, no_response};
+use crate::transport::{StreamError, attempt_outcome, follow_location, retries_exhausted};
 
 /// How a registry answers a mount.
 #[derive(Debug)]

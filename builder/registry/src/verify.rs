@@ -6,9 +6,9 @@ use sha2::{Digest as _, Sha256};
 
 use mosb_image::Digest;
 
-use super::error::Error;
-use super::manifest::BlobRef;
-use super::store::BlobStream;
+use crate::error::Error;
+use crate::manifest::BlobRef;
+use crate::store::BlobStream;
 
 /// The same bytes; an error instead of the end (or of a byte too many) where size or digest are not
 /// the descriptor's.

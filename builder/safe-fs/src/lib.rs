@@ -17,10 +17,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// Opens a path below a directory. No link is followed, neither at the end of the path nor before it.
+/// Opens a path below a directory. No link is followed, neither at the end of the path nor before it;
+/// `PATH` with `NOFOLLOW` opens a link itself.
+///
+/// # Errors
+/// `LOOP` if there is a link. With `NOFOLLOW`, a link in place of a directory would be `NOTDIR`.
 pub fn open_beneath(folder: impl AsFd, path: impl Arg, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(folder, path, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(folder, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
 }
 
 /// Opens a directory below another one, as [`open_beneath`] does.
@@ -155,6 +159,7 @@ mod tests {
                 assert_eq!(size(open_file(&folder, name)), want, "{what}");
             }
         }
+        assert_eq!(open_folder_beneath(&folder, "link").unwrap_err(), Errno::LOOP);
     }
 
     #[test]

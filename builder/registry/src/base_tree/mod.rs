@@ -1,6 +1,11 @@
 //! The tree of a base, from the cache or computed from its layers; of an image on top of it, from the
 //! base's tree and the layers on top.
 
+pub mod cache;
+pub(crate) mod cache_directory;
+pub(crate) mod prepared_records;
+pub mod tree_image;
+
 use std::io::{self, Read};
 use std::ops::Range;
 use std::thread;
@@ -10,8 +15,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 
-use super::cache::TreeCache;
-use super::store::Blobs;
+use crate::base_tree::cache::TreeCache;
+use crate::store::Blobs;
 use mosb_image::Digest;
 use mosb_image::layer::{
     Budget, Delta, EntryError, Error, Layer, Piece, Toc, ranges, read_contents, read_delta,

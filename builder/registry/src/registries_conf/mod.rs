@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use mosb_image::RepoRef;
 
-use super::credentials::path_in_registry;
-use super::error::Error;
-use super::signature_policy::SettingNames;
+use crate::auth::login_key::path_in_registry;
+use crate::error::Error;
+use crate::signature_policy::SettingNames;
 
 /// All entries of a file and its drop-ins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -16,14 +16,14 @@ use std::time::SystemTime;
 use rustix::fs::fstat;
 use rustix::process::geteuid;
 
-use super::atomic::{TEMPORARY, Temporary, failed, take};
-use super::error::Error;
-use super::folder::Folder;
+use crate::error::Error;
+use crate::layout::atomic::{TEMPORARY, Temporary, failed, take};
+use crate::layout::folder::Folder;
 use mosb_types::{Finding, error_text};
 
 /// A directory, which is created for the first file.
 #[derive(Debug, Clone)]
-pub(super) struct CacheDirectory {
+pub(crate) struct CacheDirectory {
     pub path: PathBuf,
     /// The code of all warnings.
     pub code: &'static str,
@@ -37,7 +37,7 @@ pub(super) struct CacheDirectory {
 
 /// A file of the cache, or one that a writer has not renamed yet.
 #[derive(Debug)]
-pub(super) struct CachedFile {
+pub(crate) struct CachedFile {
     pub name: String,
     pub size: u64,
     /// When it was last written or read.

@@ -1,5 +1,9 @@
 //! An OCI image layout directory, read (OCI image spec, image layout), and the `dir:` directory of
-//! buildah and skopeo. Both may be hostile; see [`super::folder`].
+//! buildah and skopeo. Both may be hostile; see [`crate::folder`].
+
+pub(crate) mod atomic;
+pub mod folder;
+pub(crate) mod layout_write;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,20 +13,20 @@ use serde_json::Value;
 
 use mosb_image::Digest;
 
-use super::error::Error;
-use super::folder::{Folder, odd};
-use super::manifest::MANIFEST_LIMIT;
-use super::store::BlobStream;
+use crate::error::Error;
+use crate::layout::folder::{Folder, odd};
+use crate::manifest::MANIFEST_LIMIT;
+use crate::store::BlobStream;
 
 /// Most bytes of a layout's `index.json`, which may name thousands of images.
 const INDEX_LIMIT: u64 = 4 << 20;
 
 /// The annotation that is a layout's tag.
-pub(super) const REF_NAME: &str = "org.opencontainers.image.ref.name";
+pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// A layout or a `dir:` directory.
 #[derive(Debug)]
-pub(super) struct ImageFolder {
+pub(crate) struct ImageFolder {
     folder: Folder,
     kind: Kind,
 }
@@ -119,7 +123,7 @@ impl ImageFolder {
 }
 
 /// Whether `oci-layout` is there and of a version that we know.
-pub(super) fn check_version(folder: &Folder) -> Result<(), Error> {
+pub(crate) fn check_version(folder: &Folder) -> Result<(), Error> {
     let version = folder.read("oci-layout", "its oci-layout", 1 << 16)?.ok_or_else(|| {
         odd(
             folder.path(),
@@ -136,7 +140,7 @@ pub(super) fn check_version(folder: &Folder) -> Result<(), Error> {
 }
 
 /// `index.json`, if there is one.
-pub(super) fn read_index(folder: &Folder) -> Result<Option<Value>, Error> {
+pub(crate) fn read_index(folder: &Folder) -> Result<Option<Value>, Error> {
     let Some(bytes) = folder.read("index.json", "its index.json", INDEX_LIMIT)? else {
         return Ok(None);
     };
@@ -149,7 +153,7 @@ pub(super) fn read_index(folder: &Folder) -> Result<Option<Value>, Error> {
 }
 
 /// What a tag names, if it names something.
-pub(super) fn named_by(index: &Value, tag: &str) -> Option<Digest> {
+pub(crate) fn named_by(index: &Value, tag: &str) -> Option<Digest> {
     let mut entries = index["manifests"].as_array()?.iter();
     let entry = entries.find(|entry| entry["annotations"][REF_NAME].as_str() == Some(tag))?;
     entry["digest"].as_str()?.parse().ok()

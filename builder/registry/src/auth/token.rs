@@ -8,17 +8,17 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use url::Url;
 
-use super::credentials::{Login, basic};
-use super::error::Error;
-use super::keyring::{Credential, describe};
-use super::request::Request;
-use super::transport::Transport;
+use crate::auth::credentials::{Login, basic};
+use crate::auth::keyring::{Credential, describe};
+use crate::error::Error;
 use crate::http::{is_loopback, same_origin};
+use crate::transport::Transport;
+use crate::transport::request::Request;
 use mosb_types::Secret;
 
 /// What a request does, and to which repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Scopes(Vec<(String, Right)>);
+pub(crate) struct Scopes(Vec<(String, Right)>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Right {
@@ -74,14 +74,14 @@ impl Scopes {
 
 /// A token, as a header has it.
 #[derive(Debug)]
-pub(super) struct Token {
+pub(crate) struct Token {
     pub header: Secret<String>,
     pub renew_at: Instant,
 }
 
 /// The server that issues the tokens of a registry.
 #[derive(Debug, Clone)]
-pub(super) struct TokenServer {
+pub(crate) struct TokenServer {
     realm: Url,
     service: Option<String>,
     /// Whether it may be asked: over TLS, or where the registry has no TLS either, or where both
@@ -179,7 +179,7 @@ impl TokenServer {
 }
 
 /// A token as a header has it.
-pub(super) fn bearer(token: &str) -> Secret<String> {
+pub(crate) fn bearer(token: &str) -> Secret<String> {
     Secret::new(format!("Bearer {token}"))
 }
 

@@ -1,6 +1,6 @@
 use super::*;
+use crate::auth::keyring::CredentialSources;
 use crate::http::ProxyVariables;
-use crate::keyring::CredentialSources;
 
 #[test]
 fn plain_http_needs_loopback_or_a_request() {

@@ -10,18 +10,18 @@ use reqwest::Method;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::auth::{Auth, Ticket};
-use super::certs::CertDirs;
-use super::credentials::normal_host;
-use super::error::Error;
-use super::keyring::Keyring;
-use super::request::{Request, Response, Timeouts, no_response};
-use super::store::BlobStream;
-use super::token::Scopes;
-use super::transport::{StreamError, Transport};
+use crate::auth::keyring::Keyring;
+use crate::auth::login_key::normal_host;
+use crate::auth::token::Scopes;
+use crate::auth::{Auth, Ticket};
+use crate::error::Error;
 use crate::http::{
     Proxies, RetryDecision, RetryPolicy, decide_retry, is_loopback, jitter, same_origin,
 };
+use crate::store::BlobStream;
+use crate::transport::certs::CertDirs;
+use crate::transport::request::{Request, Response, Timeouts, no_response};
+use crate::transport::{StreamError, Transport};
 
 /// How a registry is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ enum Trust {
 
 /// What all endpoints of a client share.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     pub keyring: Arc<Keyring>,
     pub proxies: Arc<Proxies>,
     pub certs: CertDirs,
@@ -47,7 +47,7 @@ pub(super) struct Settings {
 
 /// One registry.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     transport: Transport,
     auth: Auth,
     trust: Trust,

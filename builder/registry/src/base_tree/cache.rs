@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub use super::cache_directory::Pruned;
-use super::cache_directory::{CacheDirectory, CachedFile};
+pub use crate::base_tree::cache_directory::Pruned;
+use crate::base_tree::cache_directory::{CacheDirectory, CachedFile};
 use mosb_image::Digest;
 use mosb_image::tree::{self, BaseTree};
 use mosb_types::{Finding, error_text};
@@ -150,8 +150,8 @@ mod tests {
     use rustix::process::geteuid;
 
     use super::*;
-    use crate::atomic::{TEMPORARY, Temporary};
-    use crate::folder::Folder;
+    use crate::layout::atomic::{TEMPORARY, Temporary};
+    use crate::layout::folder::Folder;
     use mosb_image::tree::OwnedEntry;
 
     fn tree(content: &str) -> BaseTree {

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::Error;
-use super::signature_policy::SettingNames;
+use crate::error::Error;
+use crate::signature_policy::SettingNames;
 
 /// Where certificates are.
 #[derive(Debug, Clone)]
@@ -33,14 +33,14 @@ impl Default for CertDirs {
 
 /// What one folder holds.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     pub authorities: Vec<reqwest::Certificate>,
     pub identity: Option<reqwest::Identity>,
 }
 
 impl CertDirs {
     /// The certificates for a registry; `None` without a folder for it.
-    pub(super) fn read(&self, host: &str) -> Result<Option<Certificates>, Error> {
+    pub(crate) fn read(&self, host: &str) -> Result<Option<Certificates>, Error> {
         if let Some(dir) = &self.cert_dir {
             return read(dir, &self.names).map(Some);
         }
@@ -51,7 +51,7 @@ impl CertDirs {
     }
 
     /// The CAs for every registry.
-    pub(super) fn read_everywhere(&self) -> Result<Certificates, Error> {
+    pub(crate) fn read_everywhere(&self) -> Result<Certificates, Error> {
         match &self.everywhere {
             Some(dir) => read(dir, &self.names),
             None => Ok(Certificates::default()),

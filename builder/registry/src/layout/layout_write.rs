@@ -12,16 +12,16 @@ use tokio::io::AsyncWriteExt as _;
 use mosb_image::Digest;
 use mosb_image::media_type::OCI_INDEX;
 
-use super::atomic::{Temporary, clear, failed, made, replace, sync, take};
-use super::error::Error;
-use super::folder::{Folder, odd};
-use super::layout::{REF_NAME, check_version, read_index};
-use super::manifest::BlobRef;
-use super::store::BlobStream;
+use crate::error::Error;
+use crate::layout::atomic::{Temporary, clear, failed, made, replace, sync, take};
+use crate::layout::folder::{Folder, odd};
+use crate::layout::{REF_NAME, check_version, read_index};
+use crate::manifest::BlobRef;
+use crate::store::BlobStream;
 
 /// A layout being written. Several processes may write to one.
 #[derive(Debug, Clone)]
-pub(super) struct LayoutWriter(Arc<Folders>);
+pub(crate) struct LayoutWriter(Arc<Folders>);
 
 #[derive(Debug)]
 struct Folders {
@@ -208,7 +208,7 @@ fn foreign(dir: &Path) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atomic::TEMPORARY;
+    use crate::layout::atomic::TEMPORARY;
 
     fn blob(bytes: &[u8]) -> BlobRef {
         BlobRef {

@@ -1,7 +1,6 @@
 //! Files with logins, as podman, docker and Kubernetes write them: `.dockerconfigjson` (`auths`,
 //! `credHelpers`, `credsStore`) and the older `.dockercfg` (the bare map).
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -9,7 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use mosb_image::RepoRef;
+pub use crate::auth::login_key::covers;
+use crate::auth::login_key::{covered, normal_host, normal_key};
 use mosb_types::{Secret, Wipe};
 
 /// How to log in.
@@ -288,28 +288,6 @@ fn helper(name: &str) -> Result<CredentialEntry<'_>, CredentialsError> {
     Ok(CredentialEntry::Helper(name))
 }
 
-/// The path of a repository below `/v2/`; Docker Hub's own images are filed under `library/`.
-pub(super) fn path_in_registry(repo: &RepoRef) -> Cow<'_, str> {
-    let name = repo.repository();
-    match normal_host(repo.host()) {
-        "docker.io" if !name.contains('/') => format!("library/{name}").into(),
-        _ => name.into(),
-    }
-}
-
-/// How many bytes of `host/repository` the key of a login covers; none if the login is not for this
-/// repository. The one that covers most is used.
-pub fn covers(key: &str, repo: &RepoRef) -> Option<usize> {
-    covered(key, &format!("{}/{}", normal_host(repo.host()), path_in_registry(repo)))
-}
-
-/// [`covers`], for a name as `path_in_registry` writes it.
-fn covered(key: &str, name: &str) -> Option<usize> {
-    let key = normal_key(key);
-    let rest = name.strip_prefix(&*key)?;
-    (!key.is_empty() && (rest.is_empty() || rest.starts_with('/'))).then_some(key.len())
-}
-
 /// Decodes `auth` of a login; none if it is not base64 of `user:password`. Containers' tools and
 /// Kubernetes ignore line breaks in base64.
 pub fn user_and_password(auth: &str) -> Option<(String, String)> {
@@ -330,136 +308,10 @@ const STANDARD_LENIENT: base64::engine::GeneralPurpose = base64::engine::General
 );
 
 /// `Basic` credentials as a header has them.
-pub(super) fn basic(user: &Secret<String>, password: &Secret<String>) -> Secret<String> {
+pub(crate) fn basic(user: &Secret<String>, password: &Secret<String>) -> Secret<String> {
     let pair = Secret::new(format!("{}:{}", user.expose(), password.expose()));
     Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())))
 }
 
-/// The one name of Docker Hub among its many.
-pub(super) fn normal_host(host: &str) -> &str {
-    match host {
-        "index.docker.io" | "registry-1.docker.io" | "registry.hub.docker.com" => "docker.io",
-        other => other,
-    }
-}
-
-/// Keys are `host`, `host/namespace`, or URLs of old (`https://index.docker.io/v1/`), of which only
-/// the host counts.
-fn normal_key(key: &str) -> String {
-    let url = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
-    match url {
-        Some(rest) => normal_host(rest.split('/').next().unwrap_or(rest)).to_owned(),
-        None => {
-            let key = key.trim_end_matches('/');
-            match key.split_once('/') {
-                Some((host, "v1" | "v2")) => normal_host(host).to_owned(),
-                Some((host, path)) => format!("{}/{path}", normal_host(host)),
-                None => normal_host(key).to_owned(),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn password(user: &str, password: &str) -> Login {
-        Login::Password {
-            user: Secret::new(user.to_owned()),
-            password: Secret::new(password.to_owned()),
-        }
-    }
-
-    #[test]
-    fn the_most_specific_login_is_found() {
-        let config = DockerConfig::parse(
-            br#"{"auths": {
-                "quay.io": {"auth": "aG9zdDpw"},
-                "quay.io/acme": {"auth": "YWNtZTpwOnc="},
-                "quay.io/acme/os": {"auth": "b3M6cA"},
-                "https://index.docker.io/v1/": {"username": "hub", "password": "p"},
-                "localhost:5000": {"identitytoken": "idt"},
-                "reg.example:5000/": {"registrytoken": "rt", "auth": "eDp5"},
-                "empty.example": {}
-            }, "credHelpers": {"gcr.io": "gcloud"}, "HttpHeaders": {"x": "y"}}"#,
-        )
-        .unwrap();
-        let identity = Login::Identity(Secret::new("idt".to_owned()));
-        let token = Login::Token(Secret::new("rt".to_owned()));
-        for (host, repository, want) in [
-            ("quay.io", "other/os", Some(password("host", "p"))),
-            ("quay.io", "acme/other", Some(password("acme", "p:w"))),
-            ("quay.io", "acmes", Some(password("host", "p"))),
-            ("quay.io", "acme/os", Some(password("os", "p"))),
-            ("quay.io", "acme/os/deeper", Some(password("os", "p"))),
-            ("docker.io", "library/busybox", Some(password("hub", "p"))),
-            ("registry-1.docker.io", "library/busybox", Some(password("hub", "p"))),
-            ("localhost:5000", "os", Some(identity)),
-            ("reg.example:5000", "os", Some(token)),
-            ("localhost", "os", None),
-            ("empty.example", "os", None),
-        ] {
-            assert_eq!(
-                config.find(host, repository),
-                Ok(want.map(CredentialEntry::Login)),
-                "{host}/{repository}"
-            );
-        }
-        assert_eq!(config.find("gcr.io", "a/b"), Ok(Some(CredentialEntry::Helper("gcloud"))));
-    }
-
-    #[test]
-    fn both_formats_and_nothing_are_read() {
-        let old = DockerConfig::parse(br#"{"quay.io": {"auth": "YTpi", "email": "x"}}"#).unwrap();
-        assert_eq!(old.find("quay.io", "x"), Ok(Some(CredentialEntry::Login(password("a", "b")))));
-        let store =
-            DockerConfig::parse(br#"{"auths": {"quay.io": {}}, "credsStore": "pass"}"#).unwrap();
-        assert_eq!(store.find("quay.io", "x"), Ok(Some(CredentialEntry::Helper("pass"))));
-        for nothing in ["", " \n", "{}", r#"{"auths": null}"#, r#"{"detachKeys": "ctrl-x"}"#] {
-            let config = DockerConfig::parse(nothing.as_bytes()).unwrap();
-            assert_eq!(config.find("quay.io", "x"), Ok(None), "{nothing:?}");
-        }
-    }
-
-    #[test]
-    fn errors_of_unusable_files_quote_nothing() {
-        for (what, text, want) in [
-            ("not JSON", "hunter2", CredentialsError::Json { line: 1, column: 1 }),
-            ("a list", "[\"hunter2\"]", CredentialsError::Json { line: 1, column: 0 }),
-        ] {
-            let error = DockerConfig::parse(text.as_bytes()).unwrap_err();
-            assert!(!error.to_string().contains("hunter2"), "{what}");
-            assert_eq!(error, want, "{what}");
-        }
-        let error = DockerConfig::parse(br#"{"auths": {"a.io": "hunter2"}}"#).unwrap_err();
-        assert!(!error.to_string().contains("hunter2"));
-    }
-
-    #[test]
-    fn an_odd_entry_harms_only_its_own_registry() {
-        let wrong = |key: &str| Err(CredentialsError::Auth(key.to_owned()));
-        let config = DockerConfig::parse(
-            br#"{"auths": {
-                "fake": {"auth": "bar"},
-                "a.io": {"auth": "hunter2!"},
-                "b.io/x": {"auth": "aHVudGVyMg=="},
-                "c.io": {"auth": "dTpw\n"},
-                "d.io": {"auth": "dT\r\npw"}
-            }, "credHelpers": {"e.io": "../sh"}}"#,
-        )
-        .unwrap();
-        let login = || Ok(Some(CredentialEntry::Login(password("u", "p"))));
-        for (host, repository, want) in [
-            ("registry.example.com", "os", Ok(None)),
-            ("a.io", "os", wrong("a.io")),
-            ("b.io", "os", Ok(None)),
-            ("b.io", "x/os", wrong("b.io/x")),
-            ("c.io", "os", login()),
-            ("d.io", "os", login()),
-            ("e.io", "os", Err(CredentialsError::HelperName("../sh".to_owned()))),
-        ] {
-            assert_eq!(config.find(host, repository), want, "{host}/{repository}");
-        }
-    }
-}
+mod tests;

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tar::{Archive, Builder, Header};
 use tokio::task::spawn_blocking;
 
-use super::client::Client;
-use super::location::Source;
-use super::manifest::BlobRef;
-use super::push::{BlobFrom, BlobToPush, PushPlan};
-use super::verify::collect;
-use super::{Blobs as _, Target};
+use crate::client::Client;
+use crate::location::Source;
+use crate::manifest::BlobRef;
+use crate::push::{BlobFrom, BlobToPush, PushPlan};
+use crate::verify::collect;
+use crate::{Blobs as _, Target};
 use mosb_image::gzip::compress;
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
 use mosb_image::tree::{self, BaseTree};
@@ -138,7 +138,7 @@ pub async fn pull(
         }
         let bytes = found.store.open(&layer.digest, 0..layer.size).await?;
         let bytes = collect(&shown, &layer, "its layer", LAYER_LIMIT, bytes).await?;
-        Ok::<_, super::Error>(Read::Layer(bytes))
+        Ok::<_, crate::Error>(Read::Layer(bytes))
     };
     let odd = || {
         Finding::new(

@@ -1,6 +1,10 @@
 //! Sends HTTP requests to a registry and to the servers it redirects to, with timeouts, redirects,
 //! size limits and retries.
 
+pub mod certs;
+pub(crate) mod endpoint;
+pub(crate) mod request;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +17,15 @@ use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, LOCATION, RETR
 use reqwest::{Method, StatusCode};
 use url::Url;
 
-use super::certs::Certificates;
-use super::error::Error;
-use super::request::{ERROR_BODY, Request, Response, Timeouts, TransferStats, no_response};
-use super::store::BlobStream;
+use crate::error::Error;
 use crate::http::{
     self, AttemptOutcome, Proxies, RequestError, RetryDecision, RetryPolicy, SpeedMeter, Trust,
     UploadMeter, UrlSource, decide_retry, jitter, retry_after, same_origin,
+};
+use crate::store::BlobStream;
+use crate::transport::certs::Certificates;
+use crate::transport::request::{
+    ERROR_BODY, Request, Response, Timeouts, TransferStats, no_response,
 };
 
 /// Uploads slower than this time out.
@@ -29,7 +35,7 @@ const REDIRECTS: usize = 5;
 
 /// The connections to one registry and to what it points at.
 #[derive(Debug)]
-pub(super) struct Transport {
+pub(crate) struct Transport {
     pub host: String,
     pub certificates: Certificates,
     pub verify: bool,
@@ -255,7 +261,7 @@ impl Transport {
 
 /// Why a streamed request failed.
 #[derive(Debug)]
-pub(super) enum StreamError {
+pub(crate) enum StreamError {
     /// The request failed; the registry can be asked how much arrived.
     Transport(RequestError),
     /// The body could not be read.
@@ -268,7 +274,7 @@ impl From<RequestError> for StreamError {
     }
 }
 
-pub(super) fn attempt_outcome(answer: &Response) -> AttemptOutcome {
+pub(crate) fn attempt_outcome(answer: &Response) -> AttemptOutcome {
     let asked = answer.headers.get(RETRY_AFTER).and_then(|v| v.to_str().ok());
     AttemptOutcome::Status {
         status: answer.status,
@@ -277,7 +283,7 @@ pub(super) fn attempt_outcome(answer: &Response) -> AttemptOutcome {
 }
 
 /// The error of an answer that would be result again if there were tries left.
-pub(super) fn retries_exhausted(host: &str, answer: &Response, tries: u32) -> Error {
+pub(crate) fn retries_exhausted(host: &str, answer: &Response, tries: u32) -> Error {
     let host = host.to_owned();
     match answer.status {
         429 => Error::TooManyRequests { host, tries },
@@ -324,7 +330,7 @@ fn redirect(response: &reqwest::Response, from: &Url) -> Result<Option<Url>, Req
 }
 
 /// Resolves a `Location`; `None` if it is not a URL or would downgrade https to http.
-pub(super) fn follow_location(from: &Url, location: &str) -> Option<Url> {
+pub(crate) fn follow_location(from: &Url, location: &str) -> Option<Url> {
     let mut next = from.join(location).ok()?;
     if from.scheme() == "https" && next.scheme() == "http" {
         // A registry that does not know that it is behind a TLS proxy returns http URLs of itself.

@@ -13,20 +13,20 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::error::Error;
-use super::folder::{Folder, io, odd};
+use crate::error::Error;
 use crate::http::jitter;
+use crate::layout::folder::{Folder, io, odd};
 
 const LOCK: &str = ".mosb.lock";
 /// Beginning of the names of what is being written.
-pub(super) const TEMPORARY: &str = ".mosb-tmp-";
+pub(crate) const TEMPORARY: &str = ".mosb-tmp-";
 /// The lock is held for a few file operations only; whoever holds it longer is stuck.
 const LOCK_TIME: Duration = Duration::from_secs(60);
 
 /// A file being written; removed with its writer unless it was renamed to its final name. It is
 /// locked while its writer runs, so [`clear`] finds the files of writers that were killed.
 #[derive(Debug)]
-pub(super) struct Temporary {
+pub(crate) struct Temporary {
     dir: Arc<Folder>,
     name: String,
     named: bool,
@@ -71,16 +71,16 @@ impl Drop for Temporary {
 
 /// Held until dropped.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "closing it is what lets go")] File);
+pub(crate) struct Lock(#[expect(dead_code, reason = "closing it is what lets go")] File);
 
 /// An error of the file system, with what it happened to.
-pub(super) fn failed(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+pub(crate) fn failed(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Io { path, doing, source }
 }
 
 /// A folder in a folder, made if it isn't there.
-pub(super) fn made(folder: &Folder, name: &str) -> Result<Folder, Error> {
+pub(crate) fn made(folder: &Folder, name: &str) -> Result<Folder, Error> {
     let path = folder.path().join(name);
     match mkdirat(folder.fd(), name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -90,7 +90,7 @@ pub(super) fn made(folder: &Folder, name: &str) -> Result<Folder, Error> {
 }
 
 /// The lock of a folder, waited for.
-pub(super) fn take(folder: &Folder) -> Result<Lock, Error> {
+pub(crate) fn take(folder: &Folder) -> Result<Lock, Error> {
     let path = folder.path().join(LOCK);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(folder.fd(), LOCK, flags, Mode::from_raw_mode(0o666))
@@ -114,7 +114,7 @@ pub(super) fn take(folder: &Folder) -> Result<Lock, Error> {
 }
 
 /// Removes what killed writers left.
-pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
+pub(crate) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
     for entry in std::fs::read_dir(dir).map_err(failed(dir, "not readable"))? {
         let name = entry.map_err(failed(dir, "not readable"))?.file_name();
         let Some(name) = name.to_str().filter(|name| name.starts_with(TEMPORARY)) else {
@@ -133,7 +133,7 @@ pub(super) fn clear(folder: &Folder, dir: &Path) -> Result<(), Error> {
 }
 
 /// Replaces a file in one step; the layout's lock is held.
-pub(super) fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), Error> {
     let temporary = format!("{TEMPORARY}{name}");
     let mode = Mode::from_raw_mode(0o666);
     write_entry(folder.fd(), (name, &temporary), mode, |file| file.write_all(bytes))
@@ -141,6 +141,6 @@ pub(super) fn replace(folder: &Folder, name: &str, bytes: &[u8]) -> Result<(), E
 }
 
 /// The names in a folder are on disk after this.
-pub(super) fn sync(folder: &Folder) -> Result<(), Error> {
+pub(crate) fn sync(folder: &Folder) -> Result<(), Error> {
     rustix::fs::fsync(folder.fd()).map_err(|e| io(folder.path(), "not writable", e))
 }

@@ -12,11 +12,11 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
-use super::error::Error;
+use crate::error::Error;
 use crate::http::{AttemptOutcome, LeastSpeed, RequestError};
 
 /// Most bytes of an error's body that are read.
-pub(super) const ERROR_BODY: u64 = 64 << 10;
+pub(crate) const ERROR_BODY: u64 = 64 << 10;
 
 /// Bytes of manifests, configs and blobs that were transferred.
 #[derive(Debug, Default)]
@@ -34,11 +34,11 @@ impl TransferStats {
         self.pushed.load(Ordering::Relaxed)
     }
 
-    pub(super) fn add_pulled(&self, bytes: usize) {
+    pub(crate) fn add_pulled(&self, bytes: usize) {
         self.pulled.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_pushed(&self, bytes: usize) {
+    pub(crate) fn add_pushed(&self, bytes: usize) {
         self.pushed.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
@@ -66,7 +66,7 @@ impl Default for Timeouts {
 
 /// A request that can be repeated. Its body may be a login, so `Debug` omits it.
 #[derive(Clone)]
-pub(super) struct Request {
+pub(crate) struct Request {
     pub method: Method,
     pub url: Url,
     pub headers: HeaderMap,
@@ -106,7 +106,7 @@ impl Request {
 }
 
 #[derive(Debug)]
-pub(super) struct Response {
+pub(crate) struct Response {
     pub status: u16,
     pub headers: HeaderMap,
     /// The whole body, unless it is left in `rest`.
@@ -132,7 +132,7 @@ impl Response {
 }
 
 /// The error for a request without a response.
-pub(super) fn no_response(broken: RequestError, host: &str, tries: u32) -> Error {
+pub(crate) fn no_response(broken: RequestError, host: &str, tries: u32) -> Error {
     let host = host.to_owned();
     match broken.outcome {
         _ if broken.is_plain_http() => Error::PlainHttp { host },
@@ -202,7 +202,7 @@ impl RegistryMessage {
     }
 
     /// Appends the response to an earlier check.
-    pub(super) fn add_check(&mut self, image: &str, status: u16, answer: &Self) {
+    pub(crate) fn add_check(&mut self, image: &str, status: u16, answer: &Self) {
         if !self.words.is_empty() {
             self.words.push_str("; ");
         }

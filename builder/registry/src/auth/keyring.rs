@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::credentials::{CredentialEntry, CredentialsError, DockerConfig, Login, normal_host};
-use super::error::Error;
+use crate::auth::credentials::{CredentialEntry, CredentialsError, DockerConfig, Login};
+use crate::auth::login_key::normal_host;
+use crate::error::Error;
 use mosb_types::Secret;
 
 /// Logins that are handed over and lie in no file, and what messages call them.
@@ -78,13 +79,13 @@ impl CredentialSources {
 
 /// A login and its origin, which may be logged.
 #[derive(Debug, Clone)]
-pub(super) struct Credential {
+pub(crate) struct Credential {
     pub login: Login,
     pub origin: String,
 }
 
 /// Where a login came from, for an error's sentence.
-pub(super) fn describe(credential: Option<&Credential>) -> String {
+pub(crate) fn describe(credential: Option<&Credential>) -> String {
     match credential {
         Some(credential) => format!("with the credentials of {}", credential.origin),
         None => "without credentials (none are known for it)".to_owned(),
@@ -101,7 +102,7 @@ type CredentialCache = HashMap<(String, String), Option<Arc<Credential>>>;
 
 /// The logins, read once.
 #[derive(Debug)]
-pub(super) struct Keyring {
+pub(crate) struct Keyring {
     /// Where they are from, for messages, and what they say.
     configs: Vec<(String, DockerConfig)>,
     cache: Mutex<CredentialCache>,

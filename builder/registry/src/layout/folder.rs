@@ -17,8 +17,8 @@ use tokio::io::AsyncReadExt as _;
 use mosb_image::Digest;
 use mosb_safe_fs::open_file;
 
-use super::error::Error;
-use super::store::BlobStream;
+use crate::error::Error;
+use crate::store::BlobStream;
 
 /// An open folder.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Folder {
 }
 
 /// Bytes `range` of an open file.
-pub(super) fn file_stream(
+pub(crate) fn file_stream(
     path: PathBuf,
     mut file: File,
     range: Range<u64>,
@@ -153,11 +153,11 @@ pub(super) fn file_stream(
     .boxed())
 }
 
-pub(super) fn io(path: &Path, doing: &'static str, error: Errno) -> Error {
+pub(crate) fn io(path: &Path, doing: &'static str, error: Errno) -> Error {
     Error::Io { path: path.to_owned(), doing, source: error.into() }
 }
 
-pub(super) fn odd(path: &Path, cause: &str) -> Error {
+pub(crate) fn odd(path: &Path, cause: &str) -> Error {
     Error::Layout { dir: path.to_owned(), cause: cause.to_owned() }
 }
 

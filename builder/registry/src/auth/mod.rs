@@ -2,6 +2,11 @@
 //! token is cached until it expires and renewed after a 401. The requests are the challenges of
 //! `WWW-Authenticate` (RFC 9110, 11.6.1), several to a header and several headers.
 
+pub mod credentials;
+pub(crate) mod keyring;
+pub(crate) mod login_key;
+pub(crate) mod token;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -11,11 +16,11 @@ use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::credentials::{Login, basic};
-use super::error::Error;
-use super::keyring::{Keyring, describe};
-use super::token::{Scopes, Token, TokenServer, bearer};
-use super::transport::Transport;
+use crate::auth::credentials::{Login, basic};
+use crate::auth::keyring::{Keyring, describe};
+use crate::auth::token::{Scopes, Token, TokenServer, bearer};
+use crate::error::Error;
+use crate::transport::Transport;
 
 #[derive(Debug, Clone)]
 enum Scheme {
@@ -34,13 +39,13 @@ struct Grant {
 
 /// What a request carried, to be describe to [`Auth::challenged`] if it was refused.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     pub header: Secret<String>,
     token: Option<Arc<OnceCell<Token>>>,
 }
 
 /// The logins of one registry.
-pub(super) struct Auth {
+pub(crate) struct Auth {
     /// As its credentials are filed.
     host: String,
     keyring: Arc<Keyring>,

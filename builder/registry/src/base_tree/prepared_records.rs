@@ -6,9 +6,9 @@
 
 use std::path::PathBuf;
 
-use super::cache_directory::{CacheDirectory, CachedFile};
-use super::error::Error;
-use super::location::Source;
+use crate::base_tree::cache_directory::{CacheDirectory, CachedFile};
+use crate::error::Error;
+use crate::location::Source;
 use mosb_image::Digest;
 use mosb_types::{Finding, error_text};
 
@@ -93,7 +93,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::atomic::TEMPORARY;
+    use crate::layout::atomic::TEMPORARY;
 
     fn image(n: usize) -> Source {
         format!("quay.io/acme/os@{}", Digest::of(&n.to_le_bytes())).parse().unwrap()
