@@ -1,5 +1,4 @@
 use super::*;
-use mosb_types::Diagnostic as _;
 
 fn sh(script: &str) -> Command {
     Command::new("sh", "a shell").arg("-c").arg(script)
