@@ -1,4 +1,4 @@
-//! The rules of one instruction: what buildah refuses whatever stands around it.
+//! The rules of one instruction: what buildah refuses in any context.
 //!
 //! Tried with 1.28 and read in the sources of later versions; `tests/oracle/containerfile_rules.rs`
 //! compares this with a real build.
