@@ -34,6 +34,7 @@ mod inspect;
 mod installation;
 #[cfg(feature = "cluster")]
 mod job;
+mod label;
 mod layers;
 mod manifests;
 #[cfg(feature = "cluster")]
