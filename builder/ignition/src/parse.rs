@@ -90,4 +90,3 @@ pub(super) fn passwd_names(root: &Object<'_, '_>) -> Passwd {
     let name = |o: &Object<'_, '_>| o.text("name").unwrap_or_default().to_owned();
     Passwd { users: passwd.each("users", name), groups: passwd.each("groups", name) }
 }
-}
