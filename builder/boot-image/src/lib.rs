@@ -43,7 +43,7 @@ pub use history::{History, HistoryDetail, RestoreError, SetReference};
 pub use image_release::release_of;
 pub use platform::{
     Context, PlatformType, Proof, TemplateKind, Verdict, cluster_api, cluster_api_image,
-    machine_api, machine_api_image,
+    machine_api, machine_api_image, restore,
 };
 pub use release::{Release, ReleaseError};
 pub use set_ref::{SetKind, SetQuery, SetRef, SetRefError};
