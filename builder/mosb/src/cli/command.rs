@@ -20,7 +20,6 @@ use super::inspect::Inspect;
 use super::job::JobPart;
 #[cfg(feature = "cluster")]
 use super::node::Node;
-use super::label::Label;
 use super::output::{self, Object};
 use super::plan::PlanCommand;
 use super::preflight::Preflight;
@@ -73,7 +72,6 @@ pub enum Command {
     Diff(DiffCommand),
     Inspect(Inspect),
     Files(Files),
-    Label(Label),
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
     #[command(flatten)]
@@ -218,7 +216,6 @@ impl Command {
             Self::Diff(command) => command.run(session).await,
             Self::Inspect(command) => command.run(session).await,
             Self::Files(command) => command.run(session).await,
-            Self::Label(command) => command.run(session).await,
             Self::Preflight(command) => command.run(session).await,
             #[cfg(feature = "cluster")]
             Self::InCluster(command) => command.run(session).await,

@@ -34,7 +34,6 @@ mod inspect;
 mod installation;
 #[cfg(feature = "cluster")]
 mod job;
-mod label;
 mod layers;
 mod manifests;
 #[cfg(feature = "cluster")]
