@@ -63,7 +63,7 @@ fn problems_are_reported_with_their_path() {
         ("job: {runRetries: 11}", "job.runRetries", "at most 10"),
         ("job: {storageDriver: btrfs}", "job.storageDriver", "unknown variant"),
         ("job: {userNamespaces: maybe}", "job.userNamespaces", "unknown variant"),
-        ("job: {imagePullSecrets: [A]}", "job.imagePullSecrets[0]", "no name"),
+        ("job: {imagePullSecrets: [A]}", "job.imagePullSecrets[0]", "not a name"),
         ("job: {priorityClassName: ''}", "job.priorityClassName", "no name"),
         ("job: {labels: {'a b': c}}", "job.labels.a b", "the API takes"),
         ("job: {nodeSelector: {a: 'b c'}}", "job.nodeSelector.a", "the API takes"),
