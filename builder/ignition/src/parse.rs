@@ -84,9 +84,9 @@ pub(super) fn kernel_arguments(root: &Object<'_, '_>) -> KernelArguments {
     }
 }
 
-/// Reads the section `passwd_names`.
+/// Reads the section `passwd`.
 pub(super) fn passwd_names(root: &Object<'_, '_>) -> Passwd {
-    let passwd_names = root.object("passwd_names");
+    let passwd = root.object("passwd");
     let name = |o: &Object<'_, '_>| o.text("name").unwrap_or_default().to_owned();
-    Passwd { users: passwd_names.each("users", name), groups: passwd_names.each("groups", name) }
+    Passwd { users: passwd.each("users", name), groups: passwd.each("groups", name) }
 }

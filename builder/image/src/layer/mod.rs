@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 
 use super::{DiffId, Digest};
 
-pub use budget::{Budget, MAX_LAYERS};
 pub(crate) use budget::MAX_ENTRIES;
+pub use budget::{Budget, MAX_LAYERS};
 #[cfg(test)]
 pub(crate) use budget::{MAX_PATH_BYTES, MAX_UNPACKED_SIZE};
 pub use delta::{Delta, Event, Put};

@@ -174,7 +174,7 @@ pub(super) fn largest(chosen: &[&Component]) -> String {
     largest.map_or_else(String::new, |one| format!("{} ({} bytes)", one.name(), size(&one)))
 }
 
-/// `rendered_name-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
+/// `rendered-<pool>-<hex>`, where the hex is the first half of the SHA-256 of the spec's canonical
 /// JSON (RFC 8785).
 ///
 /// # Errors
@@ -182,7 +182,7 @@ pub(super) fn largest(chosen: &[&Component]) -> String {
 pub(super) fn rendered_name(pool: &PoolName, spec: &Value) -> Result<RenderedName, NameError> {
     let hash = Sha256::digest(canonical_value(spec));
     let hex: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
-    format!("rendered_name-{pool}-{hex}").parse()
+    format!("rendered-{pool}-{hex}").parse()
 }
 
 #[cfg(test)]

@@ -63,8 +63,8 @@ fn problems_are_reported_with_their_path() {
         ("job: {runRetries: 11}", "job.runRetries", "at most 10"),
         ("job: {storageDriver: btrfs}", "job.storageDriver", "unknown variant"),
         ("job: {userNamespaces: maybe}", "job.userNamespaces", "unknown variant"),
-        ("job: {imagePullSecrets: [A]}", "job.imagePullSecrets[0]", "no name"),
-        ("job: {priorityClassName: ''}", "job.priorityClassName", "no name"),
+        ("job: {imagePullSecrets: [A]}", "job.imagePullSecrets[0]", "not a name"),
+        ("job: {priorityClassName: ''}", "job.priorityClassName", "not a name"),
         ("job: {labels: {'a b': c}}", "job.labels.a b", "the API takes"),
         ("job: {nodeSelector: {a: 'b c'}}", "job.nodeSelector.a", "the API takes"),
         ("rollout: {stagingPerRegistry: 0}", "rollout.stagingPerRegistry", "1 to 100"),
@@ -72,7 +72,7 @@ fn problems_are_reported_with_their_path() {
         ("rollout: {nodeTimeoutMinutes: 4}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {nodeTimeoutMinutes: 1441}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {maxUnavailable: 1}", "rollout.maxUnavailable", "unknown field"),
-        ("userData: {joinSecret: a/b}", "userData.joinSecret", "no name"),
+        ("userData: {joinSecret: a/b}", "userData.joinSecret", "not a name"),
         ("userData: {secret: a}", "userData.secret", "unknown field"),
         ("userData: {endpoint: 'https://a'}", "userData.endpoint", "want host or host:port"),
         ("userData: {endpoint: '0.0.0.0:8443'}", "userData.endpoint", "can't connect"),
@@ -121,7 +121,7 @@ fn problems_are_reported_with_their_path() {
         ("bootImages: {images: {'4.18': x}}", "bootImages.images.4.18", "want a release"),
         ("bootImages: {images: {4.18.3: ''}}", "bootImages.images.4.18.3", "name of an image"),
         ("bootImages: {oldest: latest}", "bootImages.oldest", "want a release"),
-        ("globalPullSecret: ''", "globalPullSecret", "no name"),
+        ("globalPullSecret: ''", "globalPullSecret", "not a name"),
         ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (
             "registryTrustBundle: '-----BEGIN PRIVATE KEY-----'",
@@ -139,7 +139,7 @@ fn problems_are_reported_with_their_path() {
         ("mirrors: [{mirrors: []}]", "mirrors[0]", "missing field"),
         ("proxy: {httpProxy: 'http://u:hunter2@p:1'}", "proxy.httpProxy", "proxy.secret"),
         ("proxy: {httpsProxy: 'p:1'}", "proxy.httpsProxy", "want http://"),
-        ("proxy: {secret: ''}", "proxy.secret", "no name"),
+        ("proxy: {secret: ''}", "proxy.secret", "not a name"),
     ] {
         let error = ClusterSettings::parse(text).unwrap_err();
         let message = error.to_string();

@@ -77,7 +77,7 @@ fn errors_name_the_invalid_field() {
         ("list", |o| o["spec"]["extensions"] = json!("usbguard"), "spec.extensions: want a list"),
         ("number", |o| o["spec"]["osImageURL"] = json!(1), "spec.osImageURL: want a text"),
         ("fips", |o| o["spec"]["fips"] = json!("yes"), "spec.fips: want true or false"),
-        ("spec", |o| o["spec"] = json!([]), "it is not a MachineConfig"),
+        ("spec", |o| o["spec"] = json!([]), "not a MachineConfig: "),
         (
             "large",
             |o| o["spec"]["config"]["x"] = json!("x".repeat(RENDERED_LIMIT)),
