@@ -266,7 +266,7 @@ impl Reopen for BlobSource {
 }
 
 #[cfg(test)]
-mod push_plan_tests {
+mod tests {
     use super::*;
 
     #[test]

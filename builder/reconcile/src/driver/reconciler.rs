@@ -64,7 +64,7 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Precedes a key in the log.
     const LOG_PREFIX: &'static str = "";
     /// Keys that are reconciled at once, without those whose pass gave its
-    /// [`Worker`](mosb_reconcile::driver::Worker) back.
+    /// [`Worker`](super::Worker) back.
     const WORKERS: usize;
     /// Whether changes that come together are handled as one.
     const DEBOUNCE: Option<Debounce> = None;
