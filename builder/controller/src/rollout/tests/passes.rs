@@ -130,8 +130,9 @@ async fn a_registry_that_hangs_is_not_waited_for() {
         assert!(snapshot.lookup_results.pending.contains(&lookup));
     }
     // The pool of the other registry is enqueued with its answer, which the next pass has.
-    let answered = timeout(Duration::from_secs(30), reconciler.next_answered()).await;
-    assert_eq!(answered.as_deref(), Ok("worker"));
+    // On a busy machine, that of the silent one may come before: it has a time limit.
+    let answered = async { while reconciler.next_answered().await != "worker" {} };
+    timeout(Duration::from_secs(30), answered).await.unwrap();
     let mut snapshot = snapshot(&[]);
     let lookups = [RolloutLookup::Image(refuses.clone())];
     let mut pass = ReconcilePass::default();
