@@ -79,7 +79,7 @@ fn every_flag_of_a_shown_command_exists() {
         for (command, arguments) in lines.filter_map(|line| shown_command(line, &helps)) {
             for flag in flags(&arguments) {
                 shown += 1;
-                if !flags(&helps[&command]).contains(flag) {
+                if ![&*command, "mosb"].iter().any(|one| flags(&helps[*one]).contains(flag)) {
                     unknown.insert(format!("{}: {command} {flag}", path.display()));
                 }
             }

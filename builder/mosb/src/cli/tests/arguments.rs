@@ -171,7 +171,12 @@ fn helps(command: &mut clap::Command, path: &str, text: &mut String) {
     let path = format!("{path}{}", command.get_name());
     let help = command.render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-    writeln!(text, "# {path}\n\n```text\n{}\n```\n", help.join("\n").trim_end()).unwrap();
+    let mut help = help.join("\n");
+    // They are the last ones, and the same for all commands.
+    if let Some(at) = help.find("\nCommon options:\n").filter(|_| path != "mosb") {
+        help.replace_range(at.., "\nCommon options: those of mosb");
+    }
+    writeln!(text, "# {path}\n\n```text\n{}\n```\n", help.trim_end()).unwrap();
     for below in command.get_subcommands_mut() {
         helps(below, &format!("{path} "), text);
     }
