@@ -27,7 +27,7 @@ impl BuildExecutor {
         }
     }
 
-    /// Reads what is there, and changes only this entry and those beyond the limit. It is no conflict
+    /// Reads what is there, and changes only this entry and those beyond the limit. It is not a conflict
     /// if another pool's entry was written meanwhile: many pools may end at once. The next write
     /// removes what such writes add beyond the limit.
     async fn write_prepared_base(

@@ -56,7 +56,7 @@ pub(super) fn next_write(
         history = with_release(recorded, golden);
     }
     if is_restore {
-        // What an administrator put back is no write of mosb that somebody replaced.
+        // What an administrator put back is not a write of mosb that somebody replaced.
         history.attempt = None;
     }
     if history == before {

@@ -63,7 +63,7 @@ pub(crate) enum GoldenState {
 pub(crate) struct FailedWrite {
     pub code: String,
     pub message: String,
-    /// Whether a right is missing, which is no error of the set.
+    /// Whether a right is missing, which is not an error of the set.
     pub is_forbidden: bool,
 }
 

@@ -101,7 +101,7 @@ impl BootImageWrite {
     pub fn fingerprint(&self) -> String {
         match self {
             Self::CreateHistory { namespace, name, .. } => format!("record {namespace}/{name}"),
-            // The time in it is no difference.
+            // The time in it does not count as a difference.
             Self::HistoryStatus { target, .. } => format!("record {target}"),
             Self::Stub(write) => format!("stub {} {}", write.secret, write.digest),
             Self::CreateTemplate { namespace, name, .. } => format!("template {namespace}/{name}"),

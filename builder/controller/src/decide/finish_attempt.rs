@@ -79,7 +79,7 @@ impl<'a> DecisionBuilder<'a> {
         let spec = &build.spec.rendered_image_push_spec;
         let Ok(image) = spec.parse::<ImageRef>() else {
             let failure =
-                AttemptFailure::NoResult(NoResultCause::Failed(format!("{spec:?} is no image")));
+                AttemptFailure::NoResult(NoResultCause::Failed(format!("{spec:?} is not an image")));
             return Ok(self.record_failure(build, Some(workload), attempt, &failure));
         };
         let image = image.repo().pinned(digest);

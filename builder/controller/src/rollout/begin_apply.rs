@@ -41,7 +41,7 @@ impl MachinePlan {
         slot: &Slot,
     ) -> Slot {
         if !cx.may_run(&slot.target) {
-            self.wait_for(format!("{} is no known image of the pool", slot.target.image));
+            self.wait_for(format!("{} is not a known image of the pool", slot.target.image));
             return slot.clone();
         }
         if state.is_control_plane() {

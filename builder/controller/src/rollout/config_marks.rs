@@ -70,7 +70,7 @@ fn newer_history(
     }
     let reported: Vec<Current> =
         machines.iter().filter_map(|(state, _)| Current::of(state)).collect();
-    // Where `mosb rollout undo` goes is no single machine's choice.
+    // Where `mosb rollout undo` goes is not the choice of a single machine.
     let is_confirmed = |count: usize| count >= 2 || count == machines.len();
     for current in reported.iter().collect::<BTreeSet<_>>() {
         let known = history.entries().iter().find(|one| current.is_of(one)).cloned();

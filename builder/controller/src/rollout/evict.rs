@@ -21,7 +21,7 @@ const AT_ONCE: usize = 16;
 const TIME: Duration = Duration::from_secs(15);
 
 impl RolloutExecutor {
-    /// Evicts these pods at once. The state records a refusal, which is no error: the next pass
+    /// Evicts these pods at once. The state records a refusal, which is not an error: the next pass
     /// tries again. So it does without an answer in time. Returns the evictions with an error.
     pub(super) async fn evict_all<'a>(
         &self,

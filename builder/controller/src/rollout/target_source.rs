@@ -72,7 +72,7 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
     let digest = pin.map(|pin| pin.build.digest);
     let name = &snapshot.pool.spec.configuration.name;
     let Ok(rendered) = name.parse::<RenderedName>() else {
-        return Err(invalid("NoStockImage", format!("{name:?} is no rendered config")));
+        return Err(invalid("NoStockImage", format!("{name:?} is not a rendered config")));
     };
     let image = match snapshot.lookup_results.stock_images.get(&rendered) {
         // An idle pool causes no requests.
@@ -287,8 +287,8 @@ pub(crate) fn target_of(
     let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
     let digest = |key| build.metadata.annotation(key).map(str::parse::<Digest>).transpose();
     let part = digest(labels::MACHINE_PART);
-    let machine_part = part.map_err(|_| error("its mosb.dev/machine-part is no digest"))?;
+    let machine_part = part.map_err(|_| error("its mosb.dev/machine-part is not a digest"))?;
     let live = digest(labels::LIVE_FROM);
-    let live_from = live.map_err(|_| error("its mosb.dev/live-from is no digest"))?;
+    let live_from = live.map_err(|_| error("its mosb.dev/live-from is not a digest"))?;
     Ok(NodeTarget { image, config: Some(config), machine_part, live_from })
 }

@@ -59,7 +59,7 @@ impl Settings {
                     .object(format!("ignition.timeouts.{field}"))
             }))
         };
-        // 0 is no limit, as in Go.
+        // 0 means no limit, as in Go.
         let limit = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
         Ok(Self {
             proxy: Proxy {

@@ -62,7 +62,7 @@ pub struct ImageInfo {
     /// Digest of the index that names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
-    /// Whether its labels are those of a build by mosb. This is no proof: anyone can write labels.
+    /// Whether its labels are those of a build by mosb. This is not a proof: anyone can write labels.
     pub built_by_mosb: bool,
     /// Name of the rendered MachineConfig.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -258,7 +258,7 @@ mod tests {
         let waiting = of(&["12", "4"]);
         let ended = waiting.acquire().await.unwrap_err();
         assert!(is_restored(&ended), "{ended}");
-        // Versions that are no numbers are not compared.
+        // Versions that are not numbers are not compared.
         of(&["b", "a"]).acquire().await.unwrap();
     }
 

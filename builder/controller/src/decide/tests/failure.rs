@@ -153,7 +153,7 @@ fn rows_33_34_a_wrong_containerfile_fails_without_a_job() {
     let name = fake.current().metadata.name.clone();
     let pool = fake.snapshot.pool.as_ref().unwrap();
     let message = &condition(&pool.status.conditions, "ImageBuildDegraded").unwrap().message;
-    for part in ["pool worker", &name, "line 1: FRO is no instruction"] {
+    for part in ["pool worker", &name, "line 1: FRO is not an instruction"] {
         assert!(message.contains(part), "{message}");
     }
     is_idle(&mut fake);

@@ -345,7 +345,7 @@ fn unreferenced_rendered_configs_are_deleted_except_the_newest() {
             vec![],
         ),
         (
-            "what is on its way out is no candidate",
+            "what is being deleted is not a candidate",
             &|snapshot| {
                 for one in &mut snapshot.rendered[1..3] {
                     one.deleting = true;

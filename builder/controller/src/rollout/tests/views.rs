@@ -164,7 +164,7 @@ fn undo_goes_to_an_image_that_the_machines_ran_and_not_to_one_that_was_undone() 
     fleet.settle();
     assert_eq!((running(&fleet, 4), undone(&fleet)), (3, Some(pin(1))), "3 was undone");
 
-    // Pinned to an older image by name: an undo is no step forward.
+    // Pinned to an older image by name: an undo is not a step forward.
     carry_out(&mut fleet, &undo(&pin(2).to_string()));
     fleet.settle();
     let again = change(&fleet, &RolloutRequest::Undo(None)).unwrap();

@@ -336,7 +336,7 @@ fn stock(pool: &str, given: Option<Digest>, os_image: Option<&str>) -> Checked<P
     };
     let image: ImageRef = text
         .parse()
-        .map_err(|_| refused(format!("osImageURL {text:?} is no image"), "correct it"))?;
+        .map_err(|_| refused(format!("osImageURL {text:?} is not an image"), "correct it"))?;
     let digest = match (image.digest(), given) {
         (Some(digest), None) => digest,
         (Some(digest), Some(given)) if digest == given => digest,

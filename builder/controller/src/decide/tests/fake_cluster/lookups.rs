@@ -95,7 +95,7 @@ impl FakeCluster {
             platform: lookup.platform.clone().unwrap_or("linux/amd64".parse().unwrap()),
             warnings: self.warnings.clone(),
             containerfile_problem: bad
-                .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is no instruction")),
+                .then(|| problem(ErrorClass::InvalidInput, "line 1: FRO is not an instruction")),
             os_changed: self.os_changes || lookup.compare.is_none(),
             is_login_change: self.login_changes && lookup.compare.is_some(),
             is_live_change: self.live_changes && lookup.compare.is_some(),
