@@ -77,7 +77,10 @@ impl FoundStub<'_> {
 pub(super) fn stub_secret(set: MachineSet<'_>) -> Result<Option<SecretRef>, Failure> {
     let Some((namespace, name)) = set.stub()? else { return Ok(None) };
     let secret = format!("{namespace}/{name}").parse().map_err(|_| {
-        Failure::new("stub-name", format!("{name:?} is not a name of a Secret; correct the reference"))
+        Failure::new(
+            "stub-name",
+            format!("{name:?} is not a name of a Secret; correct the reference"),
+        )
     })?;
     Ok(Some(secret))
 }

@@ -78,8 +78,9 @@ impl<'a> DecisionBuilder<'a> {
     ) -> Result<BuildProgress, Lookup> {
         let spec = &build.spec.rendered_image_push_spec;
         let Ok(image) = spec.parse::<ImageRef>() else {
-            let failure =
-                AttemptFailure::NoResult(NoResultCause::Failed(format!("{spec:?} is not an image")));
+            let failure = AttemptFailure::NoResult(NoResultCause::Failed(format!(
+                "{spec:?} is not an image"
+            )));
             return Ok(self.record_failure(build, Some(workload), attempt, &failure));
         };
         let image = image.repo().pinned(digest);
