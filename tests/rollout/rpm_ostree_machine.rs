@@ -178,7 +178,17 @@ fn what_is_not_wanted_any_more_is_cancelled(
     assert_eq!(story.machine().staged_digest(), None);
 }
 
+/// How often mosb has asked the tool for an image since the machine booted: each time in a unit.
+fn pulls_asked_for(story: &Story<'_>) -> usize {
+    let machine = story.machine();
+    machine.run("journalctl --sync").ok();
+    let journal = "journalctl --boot --quiet --unit='mosb-stage-*' --output=cat";
+    let lines = machine.run(journal).ok().text();
+    lines.lines().filter(|line| line.starts_with("Started ")).count()
+}
+
 fn what_a_killed_client_began_is_joined(story: &Story<'_>, target: &Target<'_>) {
+    let before = pulls_asked_for(story);
     story.lab.registry_away(true);
     target.start_stage(story, "first");
     wait_for_transaction(story);
@@ -196,6 +206,7 @@ fn what_a_killed_client_began_is_joined(story: &Story<'_>, target: &Target<'_>) 
     assert_eq!(transaction(story), begun);
     story.lab.registry_away(false);
     target.assert_staged(&story.end("second"), story, &["a=1", "b=2"]);
+    assert_eq!(pulls_asked_for(story) - before, 1, "what was begun is not pulled again");
     story.machine().run("rpm-ostree cleanup --pending").ok();
 }
 

@@ -184,13 +184,14 @@ async fn bring_image(
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
         if tool == NodeTool::RpmOstree {
-            // One of this target, whose client was killed, goes on.
+            // One of this target, whose client was killed, goes on. What it staged has not its kernel
+            // arguments yet, and would be removed below.
             settle(host, Some(&unit)).await?;
-            // The image would get the arguments and packages of what is next, and be locked as it.
-            unstage(host, desired, &record.known_of(state.booted_digest())).await?;
             if MachineState::read(host).await?.has_staged(&target.image) {
                 return Ok(());
             }
+            // The image would get the arguments and packages of what is next, and be locked as it.
+            unstage(host, desired, &record.known_of(state.booted_digest())).await?;
         }
         start(host, &unit, tool, target, access).await?;
     }
