@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
 use super::control_plane::ControlPlaneCheck;
+use super::desired_target::Desired;
 use super::elapsed::elapsed;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::lookup::RolloutLookup;
@@ -41,7 +42,13 @@ impl MachinePlan {
         slot: &Slot,
     ) -> Slot {
         if !cx.may_run(&slot.target) {
-            self.wait_for(format!("{} is not a known image of the pool", slot.target.image));
+            let image = &slot.target.image;
+            self.wait_for(match cx.desired {
+                Desired::Unknown(problem) => {
+                    format!("it is not known whether it may run {image}: {}", problem.message)
+                }
+                _ => format!("{image} is not a known image of the pool"),
+            });
             return slot.clone();
         }
         if state.is_control_plane() {

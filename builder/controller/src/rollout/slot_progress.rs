@@ -46,6 +46,9 @@ impl MachinePlan {
                 self.take_back(cx, state, slot);
                 return None;
             }
+            // A registry is still asked which image it is, as that of the stock image: until the answer, all
+            // stays as it is.
+            SlotPhase::Draining if cx.is_target_pending() && !cx.may_run(&slot.target) => {}
             SlotPhase::Draining => return Some(self.drain(cx, state, slot)),
             SlotPhase::Applying { is_rebooting: false } => {
                 self.under_way(

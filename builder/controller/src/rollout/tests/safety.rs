@@ -262,7 +262,30 @@ fn a_slot_that_somebody_wrote_for_an_unknown_image_is_not_applied() {
     let reboots = fleet.reboots.len();
     fleet.settle();
     assert_eq!((fleet.reboots.len(), fleet.nodes["w0"].is_down), (reboots, false));
+    let reason = fleet.nodes["w0"].machine.metadata.annotation(labels::NODE_REASON).unwrap();
+    assert!(reason.contains(&image(9).to_string()) && reason.contains("no answer"), "{reason}");
     fleet.is_stock_unknown = false;
+    fleet.settle();
+    assert_eq!(running(&fleet, STOCK_IMAGE), 1);
+}
+
+/// A controller that starts anew asks the registry for the stock image again. What it would write
+/// meanwhile, the next decision would take back: one that is killed after each write came no further.
+#[test]
+fn a_drained_machine_waits_for_the_stock_image_in_silence() {
+    let mut fleet = rolling(1, "automatic");
+    fleet.settle();
+    fleet.node("w0").held.insert("db".to_owned());
+    fleet.annotate(labels::ROLLOUT_BUILD, &pin(STOCK_IMAGE).to_string());
+    fleet.settle();
+    assert!(slot(&fleet, "w0").is_some());
+    fleet.node("w0").pods.clear();
+    fleet.drains.clear();
+    fleet.is_registry_silent = true;
+    let writes = fleet.node_writes;
+    fleet.pass("worker", usize::MAX);
+    assert_eq!(fleet.node_writes, writes, "{:?}", fleet.nodes["w0"].machine.metadata.annotations);
+    fleet.is_registry_silent = false;
     fleet.settle();
     assert_eq!(running(&fleet, STOCK_IMAGE), 1);
 }
