@@ -51,7 +51,7 @@ pub fn print<T: Object>(format: Format, object: &T) -> Result<(), Error> {
 /// Prints an object of a cluster, for `kubectl apply`: as JSON if that is selected, else as YAML.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_cluster_object(format: Format, object: &Value) -> Result<(), Error> {
     print_text(&match format {
         Format::Json => json_text(object),
@@ -64,7 +64,7 @@ pub fn print_cluster_object(format: Format, object: &Value) -> Result<(), Error>
 /// Prints a text as it is.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_text(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -87,7 +87,5 @@ fn shown<T: Object>(format: Format, object: &T) -> String {
 }
 
 fn json_text(object: &impl Serialize) -> String {
-    serde_json::to_string_pretty(object).expect("objects have text keys only")
-        + "
-"
+    serde_json::to_string_pretty(object).expect("objects have text keys only") + "\n"
 }

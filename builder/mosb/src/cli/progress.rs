@@ -44,8 +44,30 @@ impl Progress {
     }
 
     /// Starts tracing, whose lines go above the bar.
+    /// For the whole process; the first call counts.
     pub fn start_tracing(&self, settings: &Settings) {
-        start_tracing(settings, self.clone());
+        let (ours, others) = match (settings.quiet, settings.verbose) {
+            (true, _) => (LevelFilter::ERROR, LevelFilter::ERROR),
+            (false, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
+            (false, false) => (LevelFilter::INFO, LevelFilter::WARN),
+        };
+        let filter = Targets::new()
+            .with_default(others)
+            // mosb reports failed watches itself, because the cluster may lack the kind.
+            .with_target("kube_runtime", LevelFilter::ERROR)
+            .with_target("mosb", ours);
+        let layer = tracing_subscriber::fmt::layer().with_writer(self.clone());
+        let layer = match settings.log_format {
+            format @ (LogFormat::Text | LogFormat::Timed) => {
+                let lines = Lines { timed: format == LogFormat::Timed };
+                layer.with_ansi(false).event_format(lines).boxed()
+            }
+            LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        };
+        let started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
+        if started.is_err() {
+            tracing::debug!("tracing was started before");
+        }
     }
 
     /// Shows the transferred bytes of this client.
@@ -122,36 +144,12 @@ impl<'a> MakeWriter<'a> for Progress {
     }
 }
 
-/// Starts it for the whole process; the first call counts.
-fn start_tracing<W>(settings: &Settings, writer: W)
-where
-    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
-{
-    let (ours, others) = match (settings.quiet, settings.verbose) {
-        (true, _) => (LevelFilter::ERROR, LevelFilter::ERROR),
-        (false, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
-        (false, false) => (LevelFilter::INFO, LevelFilter::WARN),
-    };
-    let filter = Targets::new()
-        .with_default(others)
-        // mosb reports failed watches itself, because the cluster may lack the kind.
-        .with_target("kube_runtime", LevelFilter::ERROR)
-        .with_target("mosb", ours);
-    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
-    let layer = match settings.log_format {
-        LogFormat::Text => layer.with_ansi(false).event_format(Lines).boxed(),
-        LogFormat::Timed => layer.with_ansi(false).event_format(Timed).boxed(),
-        LogFormat::Json => layer.json().flatten_event(true).boxed(),
-    };
-    let started = tracing_subscriber::registry().with(layer.with_filter(filter)).try_init();
-    if started.is_err() {
-        tracing::debug!("tracing was started before");
-    }
-}
-
-/// `warning: message key=value`, without time and place.
+/// `warning: message key=value`, without the place.
 #[derive(Debug)]
-struct Lines;
+struct Lines {
+    /// The time in UTC is in front, as RFC 3339 has it.
+    timed: bool,
+}
 
 impl<S, N> FormatEvent<S, N> for Lines
 where
@@ -164,6 +162,10 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        if self.timed {
+            SystemTime.format_time(&mut writer)?;
+            writer.write_char(' ')?;
+        }
         let level = *event.metadata().level();
         if level == Level::ERROR {
             writer.write_str("error: ")?;
@@ -174,27 +176,6 @@ where
         }
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
-    }
-}
-
-/// [`Lines`] behind their time in UTC, as RFC 3339 has it.
-#[derive(Debug)]
-struct Timed;
-
-impl<S, N> FormatEvent<S, N> for Timed
-where
-    S: Subscriber + for<'s> LookupSpan<'s>,
-    N: for<'w> FormatFields<'w> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        SystemTime.format_time(&mut writer)?;
-        writer.write_char(' ')?;
-        Lines.format_event(context, writer, event)
     }
 }
 
@@ -224,7 +205,7 @@ mod tests {
         let layer = tracing_subscriber::fmt::layer()
             .with_writer(move || writer.clone())
             .with_ansi(false)
-            .event_format(Lines);
+            .event_format(Lines { timed: false });
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info!("reading the base");
             tracing::warn!(place = "quay.io", "trying the next");

@@ -6,6 +6,7 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+#[cfg(feature = "cluster")]
 use super::error::Error;
 
 /// A signal that ended the work. SIGHUP is left alone, so that `nohup` works.
@@ -48,10 +49,24 @@ pub async fn until_signal<T>(work: impl Future<Output = T>) -> io::Result<Result
     })
 }
 
+/// [`first_signal`] for a server, which logs it.
+///
+/// # Errors
+/// As [`first_signal`].
+#[cfg(feature = "cluster")]
+pub fn stop_signal() -> Result<impl Future<Output = ()>, Error> {
+    let signal = first_signal()?;
+    Ok(async move {
+        signal.await;
+        tracing::info!("ending what is under way");
+    })
+}
+
 /// The first signal, for work that ends by itself then. From now on, signals end nothing else.
 ///
 /// # Errors
 /// Signal handlers can't be installed.
+#[cfg(feature = "cluster")]
 pub fn first_signal() -> Result<impl Future<Output = ()>, Error> {
     let mut interrupted = signal(SignalKind::interrupt()).map_err(Error::System)?;
     let mut terminated = signal(SignalKind::terminate()).map_err(Error::System)?;

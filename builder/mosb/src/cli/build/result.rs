@@ -175,9 +175,6 @@ impl Object for BuildResult {
             let image = prepared.image.as_ref()?;
             Some(format!("{image} ({})", if prepared.reused { "reused" } else { "made" }))
         });
-        let moved =
-            format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
-        let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
         page.section("Image");
         page.pairs(&[
             ("image", Some(&self.image)),
@@ -192,8 +189,8 @@ impl Object for BuildResult {
             ("prepared base", prepared.as_deref()),
             ("base tree", tree),
             ("layer", layer.as_deref()),
-            ("moved", Some(&moved)),
-            ("took", Some(&took)),
+            ("moved", Some(&transferred(self.bytes_pulled, self.bytes_pushed))),
+            ("took", Some(&seconds(self.duration_millis))),
         ]);
         for (headline, findings) in
             [("Why not directly", &self.reasons), ("Warnings", &self.warnings)]
@@ -213,9 +210,6 @@ impl Object for PrepareResult {
     fn text(&self) -> String {
         let mut page = Page::default();
         page.line("Prepared base");
-        let moved =
-            format!("{} pulled, {} pushed", size(self.bytes_pulled), size(self.bytes_pushed));
-        let took = format!("{}.{:03} s", self.duration_millis / 1000, self.duration_millis % 1000);
         page.section("Image, for --prepared");
         page.pairs(&[
             ("image", Some(&self.image)),
@@ -225,8 +219,8 @@ impl Object for PrepareResult {
         page.section("How");
         page.pairs(&[
             ("base", Some(&self.base.image)),
-            ("moved", Some(&moved)),
-            ("took", Some(&took)),
+            ("moved", Some(&transferred(self.bytes_pulled, self.bytes_pushed))),
+            ("took", Some(&seconds(self.duration_millis))),
         ]);
         page.section("What was run");
         page.findings(&self.reasons);
@@ -236,6 +230,14 @@ impl Object for PrepareResult {
         }
         page.into_text()
     }
+}
+
+fn transferred(pulled: u64, pushed: u64) -> String {
+    format!("{} pulled, {} pushed", size(pulled), size(pushed))
+}
+
+fn seconds(millis: u64) -> String {
+    format!("{}.{:03} s", millis / 1000, millis % 1000)
 }
 
 /// `repo@digest`, or `oci:DIR@digest`.

@@ -9,7 +9,7 @@ use clap::Args;
 use super::Cluster;
 use crate::cli::arguments::{self, usage};
 use crate::cli::settings::Environment;
-use crate::cli::signals::first_signal;
+use crate::cli::signals::stop_signal;
 use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, Namespaces, Options};
 
@@ -93,11 +93,7 @@ impl Controller {
             times: controller::LeaseTimes::default(),
             lookup_timeout: self.lookup_timeout,
         };
-        let signal = first_signal()?;
-        let stop = async {
-            signal.await;
-            tracing::info!("ending what is under way");
-        };
+        let stop = stop_signal()?;
         let evictions = controller::connect_for_evictions(kubeconfig, context).await?;
         controller::run(client, evictions, options, stop).await?;
         Ok(0)

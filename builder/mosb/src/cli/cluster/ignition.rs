@@ -1,6 +1,8 @@
-//! `mosb ignition`: the Ignition config of a pool's new machines.
+//! `mosb ignition` prints the Ignition config of a pool's new machines; `mosb serve-ignition` serves it to them.
 
 use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 use schemars::JsonSchema;
@@ -14,9 +16,11 @@ use crate::cli::context::Session;
 use crate::cli::error::Error;
 use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::output::Object;
+use crate::cli::signals::stop_signal;
 use crate::cli::{ExitCode, Result};
 use mosb_build::new_machine::OwnConfig;
 use mosb_controller::user_data::{self, IgnitionRequest};
+use mosb_ignition_server::{Limits, Server};
 use mosb_types::{Finding, canonical_json};
 
 /// Prints the Ignition config of a new machine of a pool
@@ -117,5 +121,44 @@ impl Object for MachineIgnition {
     /// The config alone: the bytes of the Secret, and a line feed.
     fn text(&self) -> String {
         String::from_utf8(canonical_json(&self.config)).expect("JSON is UTF-8") + "\n"
+    }
+}
+
+/// Serves the Ignition configs of new machines, where a provider takes fewer bytes: the program of a Deployment
+///
+/// The user data of machines then is a small config, which fetches that of its pool with a token. Reads only a
+/// directory, in which Kubernetes mounts the Secret mosb-ignition-server, and uses no API. Any other request than that of
+/// a pool's config with a token of that pool gets the same 404.
+///
+/// Example:
+///
+///   mosb serve-ignition --configs /configs
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ServeIgnition {
+    /// The directory with certificate, tokens and configs; it is read again whenever it changes
+    #[arg(long, value_name = "DIR")]
+    pub configs: PathBuf,
+    /// The address for machines (HTTPS)
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8443")]
+    pub listen: SocketAddr,
+    /// The address of /healthz and /readyz (HTTP), for the kubelet
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8798")]
+    pub health_listen: SocketAddr,
+}
+
+impl ServeIgnition {
+    /// Serves until a signal.
+    ///
+    /// # Errors
+    /// The directory can't be read, or an address can't be listened on.
+    pub async fn run(&self) -> Result<ExitCode> {
+        let stop = stop_signal()?;
+        let addresses = (self.listen, self.health_listen);
+        let server = Server::listen(&self.configs, addresses, Limits::default()).await?;
+        let (machines, kubelet) = server.addresses().map_err(Error::System)?;
+        tracing::info!("listening on {machines}, and on {kubelet} for the kubelet");
+        server.run(stop).await?;
+        Ok(0)
     }
 }

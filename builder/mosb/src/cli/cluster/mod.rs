@@ -10,7 +10,6 @@ pub mod nodes;
 pub mod rebuild;
 pub mod rollout;
 pub mod rollout_status;
-pub mod serve_ignition;
 pub mod status;
 pub mod wait;
 
@@ -34,7 +33,7 @@ pub enum ClusterCommand {
     Builds(builds::Builds),
     Nodes(nodes::Nodes),
     Ignition(ignition::Ignition),
-    ServeIgnition(serve_ignition::ServeIgnition),
+    ServeIgnition(ignition::ServeIgnition),
     /// Brings a pool's image to its machines, or takes it back
     ///
     /// A controller with --rollout does the work: these commands set what it follows, and show how far it is.

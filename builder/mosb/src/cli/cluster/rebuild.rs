@@ -8,9 +8,9 @@ use super::{Cluster, no_pool};
 use crate::cli::context::Session;
 use crate::cli::error::Error;
 use crate::cli::output::Object;
+use crate::cli::page::Page;
 use crate::cli::{ExitCode, Result};
 use mosb_controller::{self as controller, ClusterCache, PoolView};
-use mosb_types::escape_control;
 
 /// Requests a new build of a pool's image
 ///
@@ -64,9 +64,11 @@ impl Object for RebuildRequest {
     const KIND: &'static str = "RebuildRequest";
 
     fn text(&self) -> String {
-        let pool = escape_control(&self.pool);
-        format!(
-            "{pool}: a rebuild was asked for; follow it with mosb wait {pool}, or mosb logs -f {pool}\n"
-        )
+        let pool = &self.pool;
+        let mut page = Page::default();
+        page.line(&format!(
+            "{pool}: a rebuild was asked for; follow it with mosb wait {pool}, or mosb logs -f {pool}"
+        ));
+        page.into_text()
     }
 }
