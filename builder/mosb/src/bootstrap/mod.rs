@@ -1,7 +1,7 @@
 //! An installation with pre-built images: checks its manifests, and makes the objects and Ignition
 //! configs that the cluster and its machines need.
 //!
-//! Input: manifests ([`Manifests`]). Output: files ([`File`]). [`check`] validates all manifests
+//! Input: manifests ([`Manifests`]). Output: files ([`File`]). [`check()`] validates all manifests
 //! and reports all problems at once. [`openshift`] writes MachineOSConfigs for a cluster that
 //! renders pools itself. [`kubernetes`] writes everything that an OpenShift installation would have
 //! made: component MachineConfigs, rendered configs, pools that name them, and for each pool the

@@ -1,13 +1,15 @@
-//! Parsers of typed values: what clap calls for an argument. An error names the option, and what would be right.
+//! Parsers of typed values, which clap calls, and checks of several of them. An error quotes the value or names the
+//! option, and says what would be right.
 
 use std::path::PathBuf;
+#[cfg(feature = "cluster")]
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 
 use super::error::Error;
 use super::input::Input;
-use crate::cli::{Failure, Result};
+use crate::cli::Result;
 use mosb_image::Platform;
 use mosb_registry::{Source, Target};
 
@@ -49,6 +51,7 @@ pub fn target(text: &str) -> Result<Target> {
     Ok(text.parse()?)
 }
 
+#[cfg(feature = "cluster")]
 /// `90`, `90s`, `5m`, `1h`.
 pub fn duration(
     option: &'static str,
@@ -64,11 +67,12 @@ pub fn duration(
             _ => 1,
         };
         let given = digits.parse::<u64>().ok().and_then(|given| given.checked_mul(seconds));
-        given.map(Duration::from_secs).ok_or_else(|| {
-            Failure::from(Error::Usage(format!(
+        match given {
+            Some(seconds) => Ok(Duration::from_secs(seconds)),
+            None => usage(format!(
                 "{option} {text:?}: want a whole number of seconds, or one with s, m or h, such as 90s"
-            )))
-        })
+            )),
+        }
     }
 }
 
@@ -80,7 +84,7 @@ pub fn one_stdin<'a>(inputs: impl IntoIterator<Item = &'a Input>, message: &str)
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cluster"))]
 mod tests {
     use super::*;
 

@@ -46,6 +46,7 @@ pub enum Error {
     #[error("{file}: neither YAML nor JSON; write `host: {{Name: value}}` for each host")]
     #[diagnostic(code = "bad-headers-file", class = InvalidInput)]
     Headers { file: String },
+    #[cfg(feature = "cluster")]
     #[error("the prepared base {image} is not there any more; the next attempt makes it again")]
     #[diagnostic(code = "prepared-missing", class = Transient)]
     PreparedMissing { image: String },
@@ -100,6 +101,7 @@ pub enum Error {
     )]
     #[diagnostic(code = "foreign-directory", class = InvalidInput)]
     ForeignFolder { folder: String, file: String },
+    #[cfg(feature = "cluster")]
     #[error(
         "what is mounted is build {planned}, and this Job is for {wanted}; if builderImage of ConfigMap mosb-config is of an older version than the controller, name the controller's own there; else the Job's inputs were changed"
     )]
@@ -110,27 +112,33 @@ pub enum Error {
         /// `--build-name`.
         wanted: String,
     },
+    #[cfg(feature = "cluster")]
     #[error(
         "root here is root on the node: the pod has no user namespace though one was planned; let the node's container runtime support them (hostUsers: false), or let the cluster settings say userNamespaces: never"
     )]
     #[diagnostic(code = "no-user-namespace", class = InvalidInput)]
     NoUserNamespace,
+    #[cfg(feature = "cluster")]
     #[error(
         "{pool}: there is no such MachineConfigPool; kubectl get machineconfigpools lists them"
     )]
     #[diagnostic(code = "no-pool", class = InvalidInput)]
     NoPool { pool: String },
+    #[cfg(feature = "cluster")]
     #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
     #[diagnostic(code = "not-opted-in", class = InvalidInput)]
     NotOptedIn { pool: String },
+    #[cfg(feature = "cluster")]
     #[error("{of}: there is no build yet; mosb status {of} says why")]
     #[diagnostic(code = "no-build", class = InvalidInput)]
     NoBuild { of: String },
+    #[cfg(feature = "cluster")]
     #[error(
         "{build}: it has no pod; one that succeeded is deleted, and of one that did not begin mosb status says why"
     )]
     #[diagnostic(code = "no-pod", class = InvalidInput)]
     NoPod { build: String },
+    #[cfg(feature = "cluster")]
     #[error("{pool}: not done after {seconds} s{}; mosb status {pool} says what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
     #[diagnostic(code = "not-done", class = Transient)]
     TimedOut {
@@ -140,6 +148,7 @@ pub enum Error {
         /// Objects that could not be read.
         missing: Vec<String>,
     },
+    #[cfg(feature = "cluster")]
     #[error("{pool}: not rolled out after {seconds} s{}; mosb rollout status {pool} shows what it waits for", .missing.iter().map(|what| format!(" ({what})")).collect::<String>())]
     #[diagnostic(code = "not-rolled-out", class = Transient)]
     RolloutTimedOut {
@@ -149,6 +158,7 @@ pub enum Error {
         /// Objects that could not be read.
         missing: Vec<String>,
     },
+    #[cfg(feature = "cluster")]
     #[error("not confirmed; nothing was changed, answer y or give --yes")]
     #[diagnostic(code = "not-confirmed", class = InvalidInput)]
     NotConfirmed,

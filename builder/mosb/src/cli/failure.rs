@@ -154,12 +154,11 @@ mod tests {
     fn exit_codes_come_from_the_class() {
         let unreachable =
             registry::Error::Unreachable { host: "quay.io".to_owned(), cause: "x".to_owned() };
-        let other_build = Error::OtherBuild { planned: "a".to_owned(), wanted: "b".to_owned() };
         for (what, failure, code, exit, diff) in [
             ("wrong use", Error::Usage("x".to_owned()).into(), "wrong-use", 2, 2),
             ("denied", denied().into(), "denied", 1, 3),
             ("unreachable", unreachable.into(), "unreachable", 3, 3),
-            ("a bug", other_build.into(), "other-build", 3, 3),
+            ("a bug", Error::System(io::Error::other("x")).into(), "internal", 3, 3),
         ] {
             let failure: Failure = failure;
             assert_eq!(

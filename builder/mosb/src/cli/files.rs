@@ -1,4 +1,8 @@
 //! `mosb files`: the paths that a build added or changed.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "in help texts, brackets mean what may be left out"
+)]
 
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;

@@ -1,4 +1,8 @@
 //! `mosb inspect`: what mosb knows of an image, from its manifest and config alone.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "in help texts, brackets mean what may be left out"
+)]
 
 use std::collections::BTreeMap;
 

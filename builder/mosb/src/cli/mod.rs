@@ -3,18 +3,6 @@
 //! Input: the command line and the environment. Output: a result on stdout, progress on stderr, and
 //! an exit code. Invariant: nothing is decided here about images. `Command` lists the commands. Each has a
 //! file or a folder with its arguments, a `run` that calls the crates below, and the object that it prints.
-#![cfg_attr(
-    not(feature = "cluster"),
-    allow(
-        dead_code,
-        reason = "only the commands of a cluster use some parsers, errors and columns"
-    )
-)]
-#![allow(
-    rustdoc::bare_urls,
-    rustdoc::broken_intra_doc_links,
-    reason = "the comments of arguments are help texts, where brackets mean what may be left out and an address is plain text"
-)]
 
 mod arguments;
 mod boot_images;
@@ -124,15 +112,30 @@ fn not_parsed(error: &clap::Error, typed: &[OsString]) -> ExitCode {
 fn typed_format(typed: &[OsString]) -> Option<Format> {
     let words: Vec<&str> = typed.iter().filter_map(|word| word.to_str()).collect();
     let is = |name: &str| {
-        let joined = [format!("-o{name}"), format!("-o={name}"), format!("--format={name}")];
-        words.windows(2).any(|pair| matches!(pair[0], "-o" | "--format") && pair[1] == name)
-            || words.iter().any(|word| joined.iter().any(|form| form == word))
+        words.iter().enumerate().any(|(at, word)| match format_value(word) {
+            Some("") => words.get(at + 1) == Some(&name),
+            Some(value) => value == name,
+            None => false,
+        })
     };
     match (is("json"), is("yaml")) {
         (true, _) => Some(Format::Json),
         (false, true) => Some(Format::Yaml),
         (false, false) => None,
     }
+}
+
+/// The value in a word with `--format` or `-o`, which may follow other short flags; empty if the
+/// value is the next word.
+fn format_value(word: &str) -> Option<&str> {
+    if word == "--format" {
+        return Some("");
+    }
+    if let Some(value) = word.strip_prefix("--format=") {
+        return Some(value);
+    }
+    let value = word.strip_prefix('-')?.trim_start_matches(['q', 'v']).strip_prefix('o')?;
+    Some(value.strip_prefix('=').unwrap_or(value))
 }
 
 /// Runs a command to its end or to a signal, prints its result or its one error, and returns the

@@ -72,6 +72,7 @@ impl Page {
         }
     }
 
+    #[cfg(feature = "cluster")]
     /// Rows below the names of their columns.
     pub fn headed_table(&mut self, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
         let head = head.iter().map(|cell| (*cell).to_owned()).collect();
@@ -110,6 +111,7 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
+#[cfg(feature = "cluster")]
 /// A cell, which is never blank.
 pub fn or_none(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).unwrap_or("-").to_owned()

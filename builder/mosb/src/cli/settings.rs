@@ -135,10 +135,13 @@ pub struct Environment {
     pub registries_conf: Option<PathBuf>,
     /// `CONTAINERS_POLICY_JSON`.
     pub signature_policy: Option<PathBuf>,
+    #[cfg(feature = "cluster")]
     /// `MOSB_BUILDER_IMAGE`: the image of build pods.
     pub builder_image: Option<String>,
+    #[cfg(feature = "cluster")]
     /// `POD_NAME`: the pod of this process.
     pub pod_name: Option<String>,
+    #[cfg(feature = "cluster")]
     /// `NODE_NAME`: the node of this process.
     pub node_name: Option<String>,
     /// `http_proxy`, `https_proxy` and `no_proxy`, else those in upper case.
@@ -168,8 +171,11 @@ impl Environment {
             docker_config: path("DOCKER_CONFIG"),
             registries_conf: path("CONTAINERS_REGISTRIES_CONF"),
             signature_policy: path("CONTAINERS_POLICY_JSON"),
+            #[cfg(feature = "cluster")]
             builder_image: set("MOSB_BUILDER_IMAGE").and_then(|value| value.into_string().ok()),
+            #[cfg(feature = "cluster")]
             pod_name: set("POD_NAME").and_then(|value| value.into_string().ok()),
+            #[cfg(feature = "cluster")]
             node_name: set("NODE_NAME").and_then(|value| value.into_string().ok()),
             proxy: ProxyVariables {
                 http: either("http_proxy", "HTTP_PROXY").map(Secret::new),

@@ -1,6 +1,9 @@
-//! Images, what changes between them, and the cache.
+//! Images, what changes between them, the cache, and the checks of a preflight.
+
+use std::time::Duration;
 
 use super::{RENDERED, digest, hex, looks_like};
+use crate::bootstrap::preflight::{CheckedImage, ImageCheck, Kind, Outcome, Report};
 use crate::cli::cache::*;
 use crate::cli::diff::{Diff, Side};
 use crate::cli::files::*;
@@ -232,4 +235,45 @@ fn files_of_an_image() {
         layers: vec![FileLayer { digest: digest("layer"), config: true, paths: paths() }],
     };
     looks_like("files", &list);
+}
+
+fn took(millis: u64, check: ImageCheck) -> ImageCheck {
+    let took = Duration::from_millis(millis);
+    ImageCheck { took, ..check }
+}
+
+#[test]
+fn checks_of_two_images() {
+    let good = format!("quay.io/acme/master@{}", digest("master"));
+    let bad = format!("quay.io/acme/worker@{}", digest("worker"));
+    let refused = "the registry refuses pushing to quay.io/acme/worker (401: UNAUTHORIZED: no) with the credentials of secret push";
+    let remedy = "let these logins push there, or put others for quay.io into the Secret that spec.renderedImagePushSecret names";
+    let images = vec![
+        CheckedImage {
+            object: Some("MachineOSConfig master".to_owned()),
+            image: good,
+            checks: vec![took(45, ImageCheck::passed(Kind::Registry, "quay.io answers"))],
+        },
+        CheckedImage {
+            object: None,
+            image: bad,
+            checks: vec![
+                took(45, ImageCheck::passed(Kind::Registry, "mirror registry.example answers")),
+                took(
+                    1430,
+                    ImageCheck::skipped(Kind::Release, "it has no label with an OS version"),
+                ),
+                took(
+                    212,
+                    ImageCheck::not_passed(Kind::Push, Outcome::Failed, "denied", refused, remedy),
+                ),
+            ],
+        },
+    ];
+    let report = Report::new(images, Duration::from_millis(1500));
+    looks_like("preflight", &report);
+    let findings = report.findings();
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].object.as_deref(), Some(&*report.images[1].image));
+    assert_eq!(findings[0].message, format!("{refused}; {remedy}"));
 }

@@ -1,10 +1,11 @@
 //! Compares the objects that commands print with `testdata/cli/` and `docs/schemas/`.
-#![cfg(feature = "cluster")]
 
 mod arguments;
 mod build;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod image;
+#[cfg(feature = "cluster")]
 mod node;
 
 use std::collections::BTreeMap;
@@ -16,24 +17,35 @@ use crate::bootstrap::preflight::Report;
 use crate::cli::bootstrap::BootstrapResult;
 use crate::cli::build::result::{BuildResult, PrepareResult};
 use crate::cli::cache::{CacheList, CachePrune};
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::boot_images::{BootImageHistory, BootImagePlan, BootImageRequest};
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::builds::BuildList;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::ignition::MachineIgnition;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::nodes::{NodeList, PoolDrift};
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::rebuild::RebuildRequest;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::rollout::RolloutResult;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::rollout_status::RolloutStatus;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::status::{ClusterStatus, PoolStatus};
 use crate::cli::command::Version;
 use crate::cli::diff::Diff;
 use crate::cli::failure::FailureReport;
 use crate::cli::files::FileList;
 use crate::cli::inspect::ImageInfo;
+#[cfg(feature = "cluster")]
 use crate::cli::node::report::MachineReport;
 use crate::cli::output::{API_VERSION, Object, Typed};
 use crate::cli::plan::view::Plan;
 use crate::cli::render::RenderExplanation;
+#[cfg(feature = "cluster")]
 use mosb_controller::boot_images::BootImagesView;
+#[cfg(feature = "cluster")]
 use mosb_node::{Adoption, Drift};
 use mosb_plan::api::ClusterSettings;
 use mosb_types::Finding;
@@ -85,34 +97,50 @@ fn settings() -> (&'static str, Value) {
 /// The JSON Schemas of all objects, by kind.
 fn schemas() -> BTreeMap<&'static str, Value> {
     [
+        #[cfg(feature = "cluster")]
         schema::<BootImageHistory>(),
+        #[cfg(feature = "cluster")]
         schema::<BootImagesView>(),
+        #[cfg(feature = "cluster")]
         schema::<BootImagePlan>(),
+        #[cfg(feature = "cluster")]
         schema::<BootImageRequest>(),
         schema::<BootstrapResult>(),
         schema::<BuildResult>(),
         schema::<CacheList>(),
         schema::<CachePrune>(),
         settings(),
+        #[cfg(feature = "cluster")]
         schema::<ClusterStatus>(),
         schema::<Diff>(),
         schema::<FailureReport>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
+        #[cfg(feature = "cluster")]
         schema::<MachineIgnition>(),
+        #[cfg(feature = "cluster")]
         schema::<Drift>(),
+        #[cfg(feature = "cluster")]
         schema::<Adoption>(),
+        #[cfg(feature = "cluster")]
         schema::<PoolDrift>(),
+        #[cfg(feature = "cluster")]
         schema::<NodeList>(),
+        #[cfg(feature = "cluster")]
         schema::<MachineReport>(),
         schema::<Plan>(),
+        #[cfg(feature = "cluster")]
         schema::<BuildList>(),
+        #[cfg(feature = "cluster")]
         schema::<PoolStatus>(),
         schema::<Report>(),
         schema::<PrepareResult>(),
+        #[cfg(feature = "cluster")]
         schema::<RebuildRequest>(),
         schema::<RenderExplanation>(),
+        #[cfg(feature = "cluster")]
         schema::<RolloutResult>(),
+        #[cfg(feature = "cluster")]
         schema::<RolloutStatus>(),
         schema::<Version>(),
     ]
@@ -120,6 +148,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
 }
 
 /// `make generate` writes them anew.
+#[cfg(feature = "cluster")]
 #[test]
 fn generated_schemas_are_up_to_date() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/schemas");

@@ -1,9 +1,6 @@
-//! What a machine reports, and what is checked before there are machines.
-
-use std::time::Duration;
+//! What a machine reports.
 
 use super::{RENDERED, digest, looks_like};
-use crate::bootstrap::preflight::{CheckedImage, ImageCheck, Kind, Outcome, Report};
 use crate::cli::node::report::MachineReport;
 use crate::cli::output::Object as _;
 use mosb_image::Digest;
@@ -92,45 +89,4 @@ fn what_a_machine_adopts_and_keeps() {
         undecided: vec![Finding::new("undecided", "it is unknown").path("/etc/line\nbreak")],
     };
     looks_like("node-adoption", &adoption);
-}
-
-fn took(millis: u64, check: ImageCheck) -> ImageCheck {
-    let took = Duration::from_millis(millis);
-    ImageCheck { took, ..check }
-}
-
-#[test]
-fn checks_of_two_images() {
-    let good = format!("quay.io/acme/master@{}", digest("master"));
-    let bad = format!("quay.io/acme/worker@{}", digest("worker"));
-    let refused = "the registry refuses pushing to quay.io/acme/worker (401: UNAUTHORIZED: no) with the credentials of secret push";
-    let remedy = "let these logins push there, or put others for quay.io into the Secret that spec.renderedImagePushSecret names";
-    let images = vec![
-        CheckedImage {
-            object: Some("MachineOSConfig master".to_owned()),
-            image: good,
-            checks: vec![took(45, ImageCheck::passed(Kind::Registry, "quay.io answers"))],
-        },
-        CheckedImage {
-            object: None,
-            image: bad,
-            checks: vec![
-                took(45, ImageCheck::passed(Kind::Registry, "mirror registry.example answers")),
-                took(
-                    1430,
-                    ImageCheck::skipped(Kind::Release, "it has no label with an OS version"),
-                ),
-                took(
-                    212,
-                    ImageCheck::not_passed(Kind::Push, Outcome::Failed, "denied", refused, remedy),
-                ),
-            ],
-        },
-    ];
-    let report = Report::new(images, Duration::from_millis(1500));
-    looks_like("preflight", &report);
-    let findings = report.findings();
-    assert_eq!(findings.len(), 1);
-    assert_eq!(findings[0].object.as_deref(), Some(&*report.images[1].image));
-    assert_eq!(findings[0].message, format!("{refused}; {remedy}"));
 }
