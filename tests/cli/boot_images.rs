@@ -72,7 +72,7 @@ fn what_is_no_stream_prints_no_config_map() {
         ("no text", "binary.json", "", "bad-file"),
         ("no namespace", "stable.json", "--namespace A", "wrong-use"),
         ("two names as one", "stable.json", "--namespace a.b", "wrong-use"),
-        ("no release", "stable.json", "--release-version stable", "bad-release"),
+        ("no release", "stable.json", "--release-version stable", "wrong-use"),
     ];
     for (what, file, more, code) in cases {
         let (exit, error) = desk.object(&format!("boot-images golden --stream {file} {more}"));

@@ -1,4 +1,5 @@
 //! `mosb boot-images`: the golden ConfigMap of a stream, and what [`BootImagesInCluster`] does.
+#![allow(rustdoc::bare_urls, reason = "in help texts, an address is plain text")]
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -40,19 +41,17 @@ pub struct Golden {
     #[arg(long, value_name = "NAME", default_value = "mosb-system", value_parser = namespace)]
     pub namespace: String,
     /// The OS release that the cluster runs; newer images of the stream wait [default: the stream's newest, so none waits]
-    #[arg(long, value_name = "RELEASE", value_parser = release)]
+    #[arg(long, value_name = "RELEASE", value_parser = arguments::value::<Release>("--release-version"))]
     pub release_version: Option<Release>,
 }
 
 fn namespace(text: &str) -> Result<String> {
     if !is_object_name(text) || text.contains('.') || text.len() > 63 {
-        return usage(format!("--namespace {text:?} is not the name of a namespace"));
+        return usage(format!(
+            "--namespace {text:?}: not the name of a namespace; want at most 63 of a-z, 0-9 and -"
+        ));
     }
     Ok(text.to_owned())
-}
-
-fn release(text: &str) -> Result<Release> {
-    Ok(text.parse()?)
 }
 
 impl BootImages {

@@ -117,7 +117,7 @@ pub enum Command {
     ///
     /// Exit codes of report, stage and apply: 0 done; 42 the machine rebooted for this attempt and runs another image:
     /// final; 43 it rebooted before the image was finalized: the next attempt may succeed; 44 its image can't be changed;
-    /// 1, 2 and 3 as for all commands.
+    /// 45 --no-reboot was given, and the target needs a reboot: nothing was changed; 1, 2 and 3 as for all commands.
     #[command(verbatim_doc_comment, arg_required_else_help = true)]
     Node {
         #[command(subcommand)]
@@ -156,6 +156,8 @@ impl Command {
             Self::Bootstrap(command) => command.check(settings),
             Self::Diff(command) => command.check(),
             Self::Preflight(command) => command.check(settings),
+            #[cfg(feature = "cluster")]
+            Self::Job { command } => command.check(),
             _ => Ok(()),
         }
     }

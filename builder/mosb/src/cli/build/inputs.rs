@@ -1,6 +1,6 @@
 //! The inputs of an image: typed for `build` and `plan`, and read from their files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -121,32 +121,29 @@ impl Inputs {
     /// # Errors
     /// A build argument is given twice.
     pub fn check(&self) -> Result<()> {
-        build_args(&self.build_arg).map(drop)
+        distinct_names(&self.build_arg)
     }
 
     /// The request, whose files are not read yet.
-    ///
-    /// # Errors
-    /// As [`Self::check`].
-    pub fn request(&self, target: Option<&Target>) -> Result<BuildRequest<Unread>> {
+    pub fn request(&self, target: Option<&Target>) -> BuildRequest<Unread> {
         let base = UnresolvedBase {
             image: self.base.clone(),
             name: None,
             platform: self.platform.clone(),
         };
-        Ok(BuildRequest {
+        BuildRequest {
             config: ConfigFile::Input(self.config.clone()),
             base,
             extensions_image: self.extensions_image.clone(),
             containerfile: self.containerfile.clone(),
             context: self.context.clone(),
-            build_args: build_args(&self.build_arg)?,
+            build_args: build_args(&self.build_arg),
             trust_bundle: self.trust_bundle.clone(),
             method: self.method,
             on_top: self.on_top,
             build_on: self.build_on,
             push: target.and_then(Target::repo).cloned(),
-        })
+        }
     }
 
     pub fn buildah(&self) -> Buildah {
@@ -173,18 +170,21 @@ pub fn build_arg(text: &str) -> Result<BuildArg> {
     Ok(BuildArg { name: name.to_owned(), value: value.to_owned() })
 }
 
-/// All of `--build-arg`.
+/// Rejects a name that two of `--build-arg` have.
 ///
 /// # Errors
-/// A name is given twice.
-pub fn build_args(given: &[BuildArg]) -> Result<BTreeMap<String, String>> {
-    let mut args = BTreeMap::new();
-    for BuildArg { name, value } in given {
-        if args.insert(name.clone(), value.clone()).is_some() {
-            return usage(format!("--build-arg {name}: given twice; keep one"));
-        }
+/// [`Error::Usage`].
+pub fn distinct_names(given: &[BuildArg]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    match given.iter().find(|arg| !names.insert(&arg.name)) {
+        Some(BuildArg { name, .. }) => usage(format!("--build-arg {name}: given twice; keep one")),
+        None => Ok(()),
     }
-    Ok(args)
+}
+
+/// All of `--build-arg`, by name; [`distinct_names`] has checked them.
+pub fn build_args(given: &[BuildArg]) -> BTreeMap<String, String> {
+    given.iter().map(|arg| (arg.name.clone(), arg.value.clone())).collect()
 }
 
 /// A prepared base. Its content can't be checked, so only a digest says which one is trusted.

@@ -68,7 +68,7 @@ impl Build {
     /// Rejects what can't be meant.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::cli::error::Error::Usage).
+    /// [`Error::Usage`].
     pub fn check(&self) -> Result<()> {
         self.inputs.check()
     }
@@ -94,7 +94,7 @@ impl Build {
 /// The image was not pushed.
 async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Result<BuildResult> {
     let (output, options) = (&typed.output, typed.inputs.buildah());
-    let request = typed.inputs.request(Some(output))?;
+    let request = typed.inputs.request(Some(output));
     let began = Instant::now();
     if let Some(file) = &typed.digestfile {
         // Reported before the image is built.
@@ -192,7 +192,7 @@ async fn prepare(
     settings: &Settings,
 ) -> Result<PrepareResult> {
     let output = &typed.output;
-    let request = typed.inputs.request(Some(output))?;
+    let request = typed.inputs.request(Some(output));
     let began = Instant::now();
     if let Some(file) = &typed.digestfile {
         digest_folder(file)?;

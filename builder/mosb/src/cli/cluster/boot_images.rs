@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::confirm::Consent;
 use super::{CONFLICT_TRIES, Cluster};
-use crate::cli::arguments::usage;
+use crate::cli::arguments;
 use crate::cli::context::Session;
 use crate::cli::output::{self, Object};
 use crate::cli::page::{Page, or_none};
@@ -110,7 +110,7 @@ pub struct PinSet {
     #[arg(value_name = "[NAMESPACE/]KIND.GROUP/NAME")]
     pub set: String,
     /// The pin ends when the release has images newer than this one [default: it stays until `unpin`]
-    #[arg(long, value_name = "RELEASE", value_parser = until)]
+    #[arg(long, value_name = "RELEASE", value_parser = arguments::value::<Release>("--until"))]
     pub until: Option<Release>,
     #[command(flatten)]
     pub cluster: Cluster,
@@ -125,17 +125,13 @@ pub struct RestoreSet {
     #[arg(long, value_name = "N")]
     pub to: Option<usize>,
     /// The pin ends when the release has images newer than this one [default: it stays until `unpin`]
-    #[arg(long, value_name = "RELEASE", value_parser = until)]
+    #[arg(long, value_name = "RELEASE", value_parser = arguments::value::<Release>("--until"))]
     pub until: Option<Release>,
     /// Don't ask
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
     pub cluster: Cluster,
-}
-
-fn until(text: &str) -> Result<Release> {
-    text.parse().or_else(|cause| usage(format!("--until: {cause}")))
 }
 
 impl BootImagesInCluster {

@@ -25,6 +25,24 @@ const DIGITS: usize = 12;
 
 #[derive(Debug, Subcommand)]
 pub enum Rollout {
+    /// What it requests.
+    #[command(flatten)]
+    Request(RolloutCommand),
+    /// Shows how far a pool's machines are
+    ///
+    /// Exit codes with --watch: 0 all machines run the image, or have staged it where nothing reboots; 1 machines failed;
+    /// 2 somebody must change something first; 3 timed out. Without --watch: 0.
+    ///
+    /// Example:
+    ///
+    ///   mosb rollout status worker --watch --timeout 2h
+    #[command(verbatim_doc_comment)]
+    Status(RolloutWatch),
+}
+
+/// The commands of `mosb rollout` that change something.
+#[derive(Debug, Subcommand)]
+pub enum RolloutCommand {
     /// Rolls out the image in service once, and takes a pin away
     ///
     /// Machines that failed to boot it try again, each with one reboot: correct the cause first. That writes to their Nodes.
@@ -66,16 +84,6 @@ pub enum Rollout {
     ///   mosb rollout undo worker --to stock
     #[command(verbatim_doc_comment)]
     Undo(RolloutUndo),
-    /// Shows how far a pool's machines are
-    ///
-    /// Exit codes with --watch: 0 all machines run the image, or have staged it where nothing reboots; 1 machines failed;
-    /// 2 somebody must change something first; 3 timed out. Without --watch: 0.
-    ///
-    /// Example:
-    ///
-    ///   mosb rollout status worker --watch --timeout 2h
-    #[command(verbatim_doc_comment)]
-    Status(RolloutWatch),
 }
 
 #[derive(Debug, Args)]
@@ -113,19 +121,35 @@ fn undo_to(text: &str) -> Result<UndoTo> {
 
 impl Rollout {
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
-        let (pool, request, yes, cluster) = match self {
-            Self::Start(typed) => (typed.pool, RolloutRequest::Start, typed.yes, typed.cluster),
-            // A pause disturbs nothing.
-            Self::Pause(typed) => (typed.pool, RolloutRequest::Pause, true, typed.cluster),
-            Self::Resume(typed) => (typed.pool, RolloutRequest::Resume, typed.yes, typed.cluster),
-            Self::Undo(typed) => {
-                (typed.pool, RolloutRequest::Undo(typed.to), typed.yes, typed.cluster)
+        match self {
+            Self::Request(command) => {
+                let (client, namespaces) = command.cluster().connect().await?;
+                session.print(&command.request().carry_out(&client, &namespaces).await?)
             }
-            Self::Status(typed) => return typed.run(session).await,
+            Self::Status(typed) => typed.run(session).await,
+        }
+    }
+}
+
+impl RolloutCommand {
+    /// What is requested, and whether it asks before.
+    pub fn request(&self) -> PoolRequest<'_> {
+        let (pool, request, yes) = match self {
+            Self::Start(typed) => (&typed.pool, RolloutRequest::Start, typed.yes),
+            // A pause disturbs nothing.
+            Self::Pause(typed) => (&typed.pool, RolloutRequest::Pause, true),
+            Self::Resume(typed) => (&typed.pool, RolloutRequest::Resume, typed.yes),
+            Self::Undo(typed) => (&typed.pool, RolloutRequest::Undo(typed.to.clone()), typed.yes),
         };
-        let (client, namespaces) = cluster.connect().await?;
-        let request = PoolRequest { pool: &pool, request, yes };
-        session.print(&request.carry_out(&client, &namespaces).await?)
+        PoolRequest { pool, request, yes }
+    }
+
+    fn cluster(&self) -> &Cluster {
+        match self {
+            Self::Start(typed) | Self::Resume(typed) => &typed.cluster,
+            Self::Pause(typed) => &typed.cluster,
+            Self::Undo(typed) => &typed.cluster,
+        }
     }
 }
 
@@ -137,7 +161,7 @@ pub fn snapshot(cache: &ClusterCache, pool: &str) -> Result<RolloutSnapshot, Err
 }
 
 /// A request about a pool's roll-out.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct PoolRequest<'p> {
     pub pool: &'p str,
     pub request: RolloutRequest,
@@ -196,7 +220,7 @@ fn action(request: &RolloutRequest) -> &'static str {
 pub struct RolloutResult {
     /// The pool.
     pub pool: String,
-    /// `start`, `pause`, `resume` or `undo`.
+    /// `start`, `pause`, `resume`, `undo` or `adopt`.
     pub action: String,
     /// Whether something was written.
     pub changed: bool,

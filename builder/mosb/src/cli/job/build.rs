@@ -4,22 +4,22 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::direct_push::{DirectPush, push_directly};
 use super::inputs::{PodInputs, PodPrepared};
-use super::prepared_base::{self, CONFIGS, PreparedDraft, tree_of};
-use super::{of_build, plan_context, plan_to_run};
+use super::prepared_base::{self, CONFIGS, PreparedDraft};
+use super::report::needs_containerfile;
+use super::{draft_build, plan_context, plan_to_run};
 use crate::cli::Result;
 use crate::cli::build::buildah::options;
-use crate::cli::build::inputs::{self as build_inputs, Buildah};
-use crate::cli::build::result::tag_moved;
+use crate::cli::build::inputs::Buildah;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use crate::cli::settings::Settings;
 use mosb_build::buildah::{self, BaseSource, ConfigsImage, ContainerBuild};
-use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
-use mosb_build::{JobMethod, Redactor, ResultReporter, direct, resolve, user_namespace};
+use mosb_build::result::{Outcome, Phases, millis};
+use mosb_build::{JobMethod, Redactor, ResultReporter, resolve, user_namespace};
 use mosb_plan::containerfile;
-use mosb_plan::plan::{Method, Reason};
-use mosb_registry::Target;
+use mosb_plan::plan::Method;
 
 /// Options of buildah, and the output folder of the image.
 #[derive(Debug)]
@@ -98,13 +98,7 @@ pub async fn build_directly(
         PodPrepared::Without | PodPrepared::Make => {
             let on_step = |step: &str| context.progress.step(step);
             let planning = plan_context(context, prepared_base::trees(context, inputs), &on_step);
-            let resolved_draft = resolve::draft_while(
-                planning,
-                &inputs.request.base,
-                build_inputs::read(&inputs.request),
-            )
-            .await?;
-            let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+            let resolved_draft = draft_build(planning, inputs).await?;
             if !resolved_draft.draft.needs_tree() {
                 return Ok(needs_containerfile(resolved_draft.draft.reasons(), None));
             }
@@ -114,18 +108,9 @@ pub async fn build_directly(
     if let Method::LastPart(reasons) | Method::Containerfile(reasons) = &resolved_plan.plan.method {
         return Ok(needs_containerfile(reasons, None));
     }
-    context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
-    reporter.begin_push();
-    let target = Target::from(inputs.push.clone());
-    let (built, tree) = tokio::join!(
-        direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
-        prepared_base::push_tree(context, inputs, &resolved_plan),
-    );
-    let built = built?;
-    let mut warnings = resolved_plan.plan.warnings;
-    warnings.extend(built.warnings);
-    warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
-    let base_tree = tree_of(tree, &mut warnings);
+    let (resolving, planning) = (resolved_plan.resolving, resolved_plan.planning);
+    let DirectPush { built, base_tree, warnings } =
+        push_directly(context, inputs, resolved_plan, reporter).await?;
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),
@@ -133,8 +118,8 @@ pub async fn build_directly(
         bytes_pulled,
         bytes_pushed,
         phases: Phases {
-            resolve: millis(resolved_plan.resolving),
-            tree: millis(resolved_plan.planning),
+            resolve: millis(resolving),
+            tree: millis(planning),
             build: millis(built.making),
             push: millis(built.pushing),
             total: millis(began.elapsed()),
@@ -143,11 +128,4 @@ pub async fn build_directly(
         prepared: None,
         warnings,
     })
-}
-
-pub fn needs_containerfile(reasons: &[Reason], prepared: Option<PreparedImage>) -> Outcome {
-    Outcome::NeedsContainerfile {
-        reasons: reasons.iter().map(Reason::finding).collect(),
-        prepared: prepared.map(Box::new),
-    }
 }

@@ -6,7 +6,9 @@ use clap::Args;
 
 use crate::cli::Result;
 use crate::cli::arguments::{self, usage};
-use crate::cli::build::inputs::{BuildArg, ConfigFile, Unread, build_arg, build_args};
+use crate::cli::build::inputs::{
+    BuildArg, ConfigFile, Unread, build_arg, build_args, distinct_names,
+};
 use mosb_build::resolve::UnresolvedBase;
 use mosb_image::{PinnedRef, Platform, RepoRef};
 use mosb_plan::api::{BuildName, BuildOn};
@@ -108,11 +110,16 @@ pub enum PodPrepared {
 }
 
 impl JobInputs {
-    /// The inputs of a pod that builds by this method.
+    /// Rejects what can't be meant.
     ///
     /// # Errors
     /// A build argument is given twice.
-    pub fn read(self, method: MethodChoice) -> Result<PodInputs> {
+    pub fn check(&self) -> Result<()> {
+        distinct_names(&self.build_arg)
+    }
+
+    /// The inputs of a pod that builds by this method.
+    pub fn read(self, method: MethodChoice) -> PodInputs {
         let typed = self;
         let prepared = match (typed.prepare, typed.prepared) {
             (true, _) => PodPrepared::Make,
@@ -129,11 +136,11 @@ impl JobInputs {
             name: Some(typed.base_name),
             platform: Some(typed.platform),
         };
-        Ok(PodInputs {
+        PodInputs {
             request: BuildRequest {
                 extensions_image: typed.extensions_image.map(Into::into),
                 containerfile: typed.containerfile,
-                build_args: build_args(&typed.build_arg)?,
+                build_args: build_args(&typed.build_arg),
                 trust_bundle: typed.trust_bundle,
                 method,
                 build_on: typed.build_on,
@@ -147,6 +154,6 @@ impl JobInputs {
             nodes: if typed.control_plane { BuilderNodes::ControlPlane } else { BuilderNodes::Any },
             job_uid: typed.job_uid,
             termination_log: typed.termination_log,
-        })
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `mosb job`: the parts of a build that run inside a build pod. Credentials are named by their files, never typed.
 
 mod build;
+mod direct_push;
 mod inputs;
 mod prepared_base;
 mod push;
@@ -134,13 +135,24 @@ pub struct WaitForDone {
 }
 
 impl JobPart {
+    /// Rejects what can't be meant.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Build(typed) => typed.inputs.check(),
+            Self::Push(typed) | Self::Fetch(typed) => typed.inputs.check(),
+            Self::WaitForDone(_) => Ok(()),
+        }
+    }
+
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
         let settings = &session.settings;
         match self {
             Self::Build(typed) => typed.run(session).await,
             Self::Fetch(typed) => {
-                let (context, inputs) =
-                    (session.clients()?, typed.inputs.read(MethodChoice::Auto)?);
+                let (context, inputs) = (session.clients()?, typed.inputs.read(MethodChoice::Auto));
                 let reporter = new_reporter(&inputs, settings, Step::ImageFetch);
                 let fetched = prepared_base::fetch(&context, &inputs, &typed.image).await;
                 match fetched.transpose() {
@@ -151,7 +163,7 @@ impl JobPart {
             }
             Self::Push(typed) => {
                 let context = session.clients()?;
-                let inputs = typed.inputs.read(MethodChoice::Containerfile)?;
+                let inputs = typed.inputs.read(MethodChoice::Containerfile);
                 let reporter = new_reporter(&inputs, settings, Step::ImagePush);
                 let outcome = push::push(&context, &inputs, &typed.image, &reporter).await;
                 deliver(&reporter, &typed.result, outcome).await
@@ -166,7 +178,7 @@ impl JobBuild {
         let (context, settings) = (session.clients()?, &session.settings);
         match (self.result, self.image, self.failure) {
             (None, Some(image), Some(failure)) => {
-                let inputs = self.inputs.read(MethodChoice::Containerfile)?;
+                let inputs = self.inputs.read(MethodChoice::Containerfile);
                 let left = LeftImage {
                     image,
                     buildah: Buildah {
@@ -183,7 +195,7 @@ impl JobBuild {
                 report_failure(&reporter, &failure, built)
             }
             (Some(result), ..) => {
-                let inputs = self.inputs.read(MethodChoice::Auto)?;
+                let inputs = self.inputs.read(MethodChoice::Auto);
                 let reporter = new_reporter(&inputs, settings, Step::ImageBuild);
                 let outcome = build_directly(&context, &inputs, &reporter).await;
                 deliver(&reporter, &result, outcome).await
@@ -213,11 +225,17 @@ impl WaitForDone {
     }
 }
 
-/// Rejects another build than that of the Job.
-fn of_build(resolved_draft: ResolvedDraft, build: &BuildName) -> Result<ResolvedDraft, Error> {
+/// Plans the Job's build as far as the tree of its base is not needed.
+///
+/// # Errors
+/// The inputs are those of another build.
+async fn draft_build(planning: PlanContext<'_>, inputs: &PodInputs) -> Result<ResolvedDraft> {
+    let (base, reading) = (&inputs.request.base, build_inputs::read(&inputs.request));
+    let resolved_draft = resolve::draft_while(planning, base, reading).await?;
     let (_, planned) = resolved_draft.draft.names();
-    if planned != *build {
-        return Err(Error::OtherBuild { planned: planned.to_string(), wanted: build.to_string() });
+    if planned != inputs.build {
+        let (planned, wanted) = (planned.to_string(), inputs.build.to_string());
+        return Err(Error::OtherBuild { planned, wanted }.into());
     }
     Ok(resolved_draft)
 }
@@ -226,10 +244,7 @@ fn of_build(resolved_draft: ResolvedDraft, build: &BuildName) -> Result<Resolved
 async fn plan_to_run(context: &CliContext, inputs: &PodInputs) -> Result<resolve::ResolvedPlan> {
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft =
-        resolve::draft_while(planning, &inputs.request.base, build_inputs::read(&inputs.request))
-            .await?;
-    let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+    let resolved_draft = draft_build(planning, inputs).await?;
     Ok(resolve::finish(planning, resolved_draft).await?)
 }
 

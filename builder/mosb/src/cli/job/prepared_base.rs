@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::build::needs_containerfile;
 use super::inputs::{PodInputs, PodPrepared};
-use super::{of_build, plan_context};
+use super::report::needs_containerfile;
+use super::{draft_build, plan_context};
 use crate::cli::Result;
-use crate::cli::build::inputs as build_inputs;
+use crate::cli::arguments::usage;
 use crate::cli::build::prepared_base::prepared;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
@@ -38,10 +38,7 @@ pub struct PreparedDraft {
 pub async fn draft(context: &CliContext, inputs: &PodInputs) -> Result<PreparedDraft> {
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
-    let resolved_draft =
-        resolve::draft_while(planning, &inputs.request.base, build_inputs::read(&inputs.request))
-            .await?;
-    let resolved_draft = of_build(resolved_draft, &inputs.build)?;
+    let resolved_draft = draft_build(planning, inputs).await?;
     let prepared = prepared(&resolved_draft, inputs.nodes)?;
     Ok(PreparedDraft { resolved_draft, prepared })
 }
@@ -116,7 +113,7 @@ pub async fn fetch(
     folder: &Path,
 ) -> Result<Option<Outcome>> {
     let PodPrepared::On { image, .. } = &inputs.prepared else {
-        return Err(Error::Usage("--prepared is missing".to_owned()).into());
+        return usage("job fetch: --prepared is missing; give the prepared base, REPO@sha256:…");
     };
     let draft = draft(context, inputs).await?;
     let base = draft.resolved_draft.draft.request().base.clone();

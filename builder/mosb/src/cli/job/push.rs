@@ -1,26 +1,26 @@
 //! `mosb job push`: pushes the image that buildah built.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::{Timestamp, Unit};
 
-use super::build::needs_containerfile;
+use super::direct_push::{DirectPush, push_directly};
 use super::inputs::{PodInputs, PodPrepared};
 use super::prepared_base::tree_of;
+use super::report::needs_containerfile;
 use super::{plan_to_run, prepared_base};
 use crate::cli::Result;
 use crate::cli::build::buildah::container_build;
 use crate::cli::build::result::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
-use mosb_build::buildah::{self, ContainerBuild};
-use mosb_build::direct;
+use mosb_build::buildah::{self, BuiltImage, ContainerBuild};
 use mosb_build::resolve::ResolvedPlan;
 use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
-use mosb_build::{JobMethod, ResultReporter};
+use mosb_build::{Built, JobMethod, ResultReporter};
 use mosb_plan::plan::Method;
-use mosb_registry::Target;
+use mosb_registry::{Resolved, Target};
 
 /// Pushes the image in the folder.
 ///
@@ -61,21 +61,17 @@ async fn push_prepared(
     // What was built is already there.
     let build = ContainerBuild::of_prepared(prepared, "");
     context.progress.step("compressing the prepared base");
-    let taking = Instant::now();
-    let made = buildah::take(&build, image).await.map_err(mosb_build::Error::from)?;
-    let taking = taking.elapsed();
+    let taken = Taken::from_folder(build, image).await?;
     context.progress.step(&format!("pushing the prepared base to {}", inputs.push));
-    reporter.begin_push();
-    let target = Target::from(inputs.push.clone());
-    let pushed = buildah::push(&context.push, &build, &made, base, &target).await?;
-    let pushing = pushed.pushing;
+    let pushed = taken.push(context, inputs, base, reporter).await?;
     let (tag, inputs_digest) = (prepared.tag().to_string(), prepared.inputs.digest());
     let digest = *pushed.pushed.digest.value();
     let made_at = Timestamp::now().round(Unit::Second).map_err(|error| {
         Error::System(std::io::Error::other(format!("the clock of this node: {error}")))
     })?;
     let prepared = PreparedImage { inputs: inputs_digest, image: digest, made_at };
-    let mut warnings: Vec<_> = tag_moved(&pushed.pushed, &tag).into_iter().collect();
+    let mut warnings = pushed.warnings;
+    warnings.extend(tag_moved(&pushed.pushed, &tag));
     let resolved_plan =
         prepared_base::plan_on(context, inputs, draft, &inputs.push.pinned(digest)).await?;
     match &resolved_plan.plan.method {
@@ -91,16 +87,10 @@ async fn push_prepared(
         }
         Method::Prepared(_) | Method::Direct => {}
     }
-    context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
-    let (built, tree) = tokio::join!(
-        direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
-        prepared_base::push_tree(context, inputs, &resolved_plan),
-    );
-    let built = built?;
-    warnings.extend(resolved_plan.plan.warnings);
-    warnings.extend(built.warnings);
-    warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
-    let base_tree = tree_of(tree, &mut warnings);
+    let planning = resolved_plan.planning;
+    let direct = push_directly(context, inputs, resolved_plan, reporter).await?;
+    let DirectPush { built, base_tree, warnings: of_image } = direct;
+    warnings.extend(of_image);
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),
@@ -109,9 +99,9 @@ async fn push_prepared(
         bytes_pushed,
         phases: Phases {
             resolve: millis(resolving),
-            tree: millis(resolved_plan.planning),
-            build: millis(taking + built.making),
-            push: millis(pushing + built.pushing),
+            tree: millis(planning),
+            build: millis(pushed.making + built.making),
+            push: millis(pushed.pushing + built.pushing),
             total: millis(began.elapsed()),
         },
         base_tree,
@@ -133,14 +123,11 @@ async fn push_whole(
     // What was built is already there.
     let build = container_build(plan, planned.prepared.as_ref())?;
     context.progress.step("compressing what was built");
-    let making = Instant::now();
-    let made = buildah::take(&build, image).await.map_err(mosb_build::Error::from)?;
-    let making = making.elapsed();
+    let taken = Taken::from_folder(build, image).await?;
     context.progress.step(&format!("pushing to {}", inputs.push));
-    reporter.begin_push();
-    let target = Target::from(inputs.push.clone());
-    let built = buildah::push(&context.push, &build, &made, &planned.base, &target).await?;
+    let built = taken.push(context, inputs, &planned.base, reporter).await?;
     let mut warnings = planned.plan.warnings.clone();
+    warnings.extend(built.warnings);
     warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
@@ -151,7 +138,7 @@ async fn push_whole(
         phases: Phases {
             resolve: millis(planned.resolving),
             tree: millis(planned.planning),
-            build: millis(making),
+            build: millis(built.making),
             push: millis(built.pushing),
             total: millis(began.elapsed()),
         },
@@ -159,4 +146,34 @@ async fn push_whole(
         prepared: None,
         warnings,
     })
+}
+
+/// What buildah built, read from the folder and checked.
+#[derive(Debug)]
+struct Taken {
+    build: ContainerBuild,
+    image: BuiltImage,
+    /// How long that took.
+    making: Duration,
+}
+
+impl Taken {
+    async fn from_folder(build: ContainerBuild, folder: &Path) -> Result<Self> {
+        let began = Instant::now();
+        let image = buildah::take(&build, folder).await.map_err(mosb_build::Error::from)?;
+        Ok(Self { build, image, making: began.elapsed() })
+    }
+
+    async fn push(
+        self,
+        context: &CliContext,
+        inputs: &PodInputs,
+        base: &Resolved,
+        reporter: &ResultReporter,
+    ) -> Result<Built> {
+        reporter.begin_push();
+        let target = Target::from(inputs.push.clone());
+        let built = buildah::push(&context.push, &self.build, &self.image, base, &target).await?;
+        Ok(Built { making: self.making, ..built })
+    }
 }

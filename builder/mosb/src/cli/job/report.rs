@@ -6,8 +6,9 @@ use super::inputs::PodInputs;
 use crate::cli::settings::Settings;
 use crate::cli::{ExitCode, Failure, Result, output};
 use mosb_build::exec;
-use mosb_build::result::{Outcome, Step};
+use mosb_build::result::{Outcome, PreparedImage, Step};
 use mosb_build::{Redactor, ResultReporter, StepFailure};
+use mosb_plan::plan::Reason;
 
 /// The reporter of the container for this step.
 pub fn new_reporter(inputs: &PodInputs, settings: &Settings, step: Step) -> ResultReporter {
@@ -78,6 +79,14 @@ fn program(failure: &Failure) -> Option<&exec::Error> {
     match failure.downcast_ref()? {
         mosb_build::Error::Buildah(error) => error.program(),
         _ => None,
+    }
+}
+
+/// The result of a build that needs buildah.
+pub fn needs_containerfile(reasons: &[Reason], prepared: Option<PreparedImage>) -> Outcome {
+    Outcome::NeedsContainerfile {
+        reasons: reasons.iter().map(Reason::finding).collect(),
+        prepared: prepared.map(Box::new),
     }
 }
 

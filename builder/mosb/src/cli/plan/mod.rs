@@ -5,7 +5,7 @@ pub mod view;
 
 use clap::Args;
 
-use super::arguments;
+use super::arguments::{self, one_stdin};
 use super::build::buildah::{check_space, command_lines, container_build};
 use super::build::inputs::Inputs;
 use super::build::planned::{PlannedBuild, check_tag, complete, draft, planning};
@@ -53,6 +53,12 @@ impl PlanCommand {
     /// # Errors
     /// [`Error::Usage`](super::error::Error::Usage).
     pub fn check(&self) -> Result<()> {
+        let previous = self.previous.as_ref().and_then(Operand::config);
+        let configs = [Some(&self.inputs.config), previous].into_iter().flatten();
+        one_stdin(
+            configs,
+            "plan - --previous -: stdin can be read once; give a file for one of them",
+        )?;
         self.inputs.check()
     }
 
@@ -67,7 +73,7 @@ impl PlanCommand {
     pub async fn print(&self, session: &Session, listed: Commands) -> Result<ExitCode> {
         let (context, settings) = (&session.clients()?, &session.settings);
         let (target, options) = (self.output.as_ref(), self.inputs.buildah());
-        let request = self.inputs.request(target)?;
+        let request = self.inputs.request(target);
         let on_step = |step: &str| context.progress.step(step);
         let planning = planning(context, &on_step);
         let drafted = draft(planning, &request).await?;

@@ -1,18 +1,29 @@
 //! Command lines, and what is wrong with them.
 
 use std::error::Error as _;
+use std::ffi::OsString;
+#[cfg(feature = "cluster")]
 use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
 
+#[cfg(feature = "cluster")]
+use super::BUILD;
 use crate::cli::build::Build;
 use crate::cli::build::inputs::{Buildah, ConfigFile, Isolation, StorageDriver};
+#[cfg(feature = "cluster")]
+use crate::cli::cluster::ClusterCommand;
+#[cfg(feature = "cluster")]
+use crate::cli::cluster::rollout::{PoolRequest, Rollout};
 use crate::cli::command::{Cli, Command};
 use crate::cli::diff::{Operand, operand};
 use crate::cli::failure::Failure;
 use crate::cli::input::Input;
 use crate::cli::settings::{Environment, Format};
+use crate::cli::typed_format;
+#[cfg(feature = "cluster")]
+use mosb_controller::rollout::RolloutRequest;
 use mosb_plan::api::BuildOn;
 use mosb_plan::plan::MethodChoice;
 
@@ -45,7 +56,7 @@ fn a_build_is_understood() {
         "build - --base oci:b:t --output quay.io/a/b:tag --platform linux/arm64 --method direct --digestfile d --containerfile f --build-arg A=b=c --build-arg _B= \
          --volume /e:/e:ro --volume /k:/k --isolation chroot --storage-driver vfs --on-top --build-on every-config --extensions-image quay.io/e:1",
     );
-    let request = &build.inputs.request(Some(&build.output)).unwrap();
+    let request = &build.inputs.request(Some(&build.output));
     assert_eq!(request.config, ConfigFile::Input(Input::Stdin));
     assert_eq!(request.base.image.as_ref().unwrap().to_string(), "oci:b:t");
     assert_eq!(request.base.platform.as_ref().unwrap().to_string(), "linux/arm64");
@@ -66,6 +77,11 @@ fn a_build_is_understood() {
     let given: Vec<_> = buildah.given().collect();
     assert_eq!(given, ["--volume", "--isolation", "--storage-driver"]);
     assert_eq!(Buildah::default().given().count(), 0);
+}
+
+fn assert_refused(line: &str, want: &str) {
+    let error = parsed(line).map(|_| ()).unwrap_err();
+    assert!(error.contains(want), "{line}: {error}");
 }
 
 #[test]
@@ -98,6 +114,7 @@ fn wrong_use_is_refused_with_what_would_be_right() {
             "leave out --prepared",
         ),
         ("diff - -", "stdin can be read once"),
+        ("plan - --previous -", "stdin can be read once"),
         ("render a", "required"),
         ("render --pool p", "required"),
         ("render --pool A a", "--pool \"A\""),
@@ -111,6 +128,18 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("diff oci:a oci:b --base oci:c", "leave it out"),
         ("diff a.yaml oci:b --base c", "registry host is missing"),
         ("inspect quay.io/x -q -v", "cannot be used"),
+        ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
+        ("boot-images golden --stream s --release-version x", "--release-version \"x\" is not"),
+        ("boot-images golden --stream s --namespace A", "want at most 63 of a-z, 0-9 and -"),
+    ] {
+        assert_refused(line, want);
+    }
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn wrong_use_of_a_cluster_is_refused() {
+    for (line, want) in [
         ("node", ""),
         ("node stage", "required"),
         ("node stage --target x", "--target: expected value"),
@@ -118,7 +147,6 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("node apply --attempt 1", "required"),
         ("node apply --attempt 0 --target {}", "invalid value"),
         ("node apply --target {} --attempt 1", "missing field"),
-        ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
         ("rollout undo a --to A", "--to \"A\": not the name of a MachineOSBuild; want a build"),
         ("rollout undo a --to a@sha256:0", "the digest is not"),
         ("rollout status a --timeout 5m", "required"),
@@ -126,9 +154,113 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("rollout pause a --yes", "unexpected"),
         ("controller --lookup-timeout 0s", "want 1s to 1h"),
         ("controller --lookup-timeout 61m", "want 1s to 1h"),
+        ("boot-images pin machineset.machine.openshift.io/a --until x", "--until \"x\" is not"),
     ] {
-        let error = parsed(line).map(|_| ()).unwrap_err();
-        assert!(error.contains(want), "{line}: {error}");
+        assert_refused(line, want);
+    }
+    let inputs = format!(
+        "--base quay.io/os@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --base-name quay.io/os:1 --platform linux/amd64 --build-name {BUILD} --push quay.io/os \
+         --containerfile f --build-arg A=1 --build-arg A=2"
+    );
+    for part in ["build --result r", "push --image i --result r", "fetch --image i --result r"] {
+        assert_refused(&format!("job {part} {inputs}"), "--build-arg A: given twice");
+    }
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn commands_of_a_cluster_are_understood() {
+    #[derive(Debug, PartialEq, Eq)]
+    enum Understood {
+        Rollout {
+            request: RolloutRequest,
+            asks: bool,
+        },
+        /// The time limit in seconds, with `--watch`.
+        Status(Option<u64>),
+        Ignition {
+            build: Option<String>,
+            merge: Option<Input>,
+        },
+        LookupSeconds(u64),
+    }
+    use Understood::{Ignition, LookupSeconds, Status};
+    let rollout = |request, asks| Understood::Rollout { request, asks };
+    let stock = || RolloutRequest::Undo(Some("stock".parse().unwrap()));
+    for (line, want) in [
+        ("rollout start a", rollout(RolloutRequest::Start, true)),
+        ("rollout start a -y", rollout(RolloutRequest::Start, false)),
+        ("rollout pause a", rollout(RolloutRequest::Pause, false)),
+        ("rollout resume a", rollout(RolloutRequest::Resume, true)),
+        ("rollout resume a --yes", rollout(RolloutRequest::Resume, false)),
+        ("rollout undo a", rollout(RolloutRequest::Undo(None), true)),
+        ("rollout undo a -y", rollout(RolloutRequest::Undo(None), false)),
+        ("rollout undo a --to stock", rollout(stock(), true)),
+        ("rollout status a", Status(None)),
+        ("rollout status a -w", Status(Some(3600))),
+        ("rollout status a --watch --timeout 5m", Status(Some(300))),
+        ("ignition a", Ignition { build: None, merge: None }),
+        (
+            "ignition a --build b --merge -",
+            Ignition { build: Some("b".to_owned()), merge: Some(Input::Stdin) },
+        ),
+        ("controller", LookupSeconds(60)),
+        ("controller --lookup-timeout 1", LookupSeconds(1)),
+        ("controller --lookup-timeout 1h", LookupSeconds(3600)),
+    ] {
+        let found = match parsed(line).unwrap().command {
+            Command::InCluster(ClusterCommand::Rollout { command: Rollout::Request(command) }) => {
+                let PoolRequest { pool, request, yes } = command.request();
+                assert_eq!(pool, "a", "{line}");
+                rollout(request, !yes)
+            }
+            Command::InCluster(ClusterCommand::Rollout { command: Rollout::Status(typed) }) => {
+                Status(typed.watch.then(|| typed.timeout.as_secs()))
+            }
+            Command::InCluster(ClusterCommand::Ignition(typed)) => {
+                Ignition { build: typed.build, merge: typed.merge }
+            }
+            Command::InCluster(ClusterCommand::Controller(typed)) => {
+                LookupSeconds(typed.lookup_timeout.as_secs())
+            }
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(found, want, "{line}");
+    }
+}
+
+#[test]
+fn a_plan_without_output_has_no_target() {
+    for (line, want) in [("plan a", None), ("plan a --output oci:o", Some("oci:o"))] {
+        let Command::Plan(plan) = parsed(line).unwrap().command else {
+            panic!("{line}");
+        };
+        assert_eq!(plan.output.map(|target| target.to_string()).as_deref(), want, "{line}");
+    }
+}
+
+#[test]
+fn a_format_is_found_in_a_wrong_line() {
+    for (line, want) in [
+        ("", None),
+        ("version -o json", Some(Format::Json)),
+        ("version -o yaml", Some(Format::Yaml)),
+        ("version -o text", None),
+        ("version -ojson", Some(Format::Json)),
+        ("version -o=json", Some(Format::Json)),
+        ("version --format json", Some(Format::Json)),
+        ("version --format=yaml", Some(Format::Yaml)),
+        ("version -vo json", Some(Format::Json)),
+        ("version -qojson", Some(Format::Json)),
+        ("version -qvo=yaml", Some(Format::Yaml)),
+        ("version -o", None),
+        ("version -v json", None),
+        ("version -ov json", None),
+        ("version -fo json", None),
+        ("version --o json", None),
+    ] {
+        let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+        assert_eq!(typed_format(&words), want, "{line}");
     }
 }
 
@@ -167,28 +299,43 @@ fn settings_of_all_commands() {
     assert_eq!(settings("--push-authfile b version --authfile a").push_logins(), Some(&"b".into()));
 }
 
-fn helps(command: &mut clap::Command, path: &str, text: &mut String) {
-    let path = format!("{path}{}", command.get_name());
-    let help = command.render_long_help().to_string();
-    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
-    let mut help = help.join("\n");
-    // They are the last ones, and the same for all commands.
-    if let Some(at) = help.find("\nCommon options:\n").filter(|_| path != "mosb") {
-        help.replace_range(at.., "\nCommon options: those of mosb");
-    }
-    writeln!(text, "# {path}\n\n```text\n{}\n```\n", help.trim_end()).unwrap();
-    for below in command.get_subcommands_mut() {
-        helps(below, &format!("{path} "), text);
+#[cfg(feature = "cluster")]
+#[derive(Default)]
+struct Helps {
+    text: String,
+    /// The common options, which end the help of each command.
+    common: Option<String>,
+}
+
+#[cfg(feature = "cluster")]
+impl Helps {
+    fn add(&mut self, command: &mut clap::Command, path: &str) {
+        let path = format!("{path}{}", command.get_name());
+        let help = command.render_long_help().to_string();
+        let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+        let mut help = help.join("\n");
+        if let Some(at) = help.find("\nCommon options:\n") {
+            let common = self.common.get_or_insert_with(|| help[at..].to_owned());
+            assert_eq!(&help[at..], common, "{path}");
+            if path != "mosb" {
+                help.replace_range(at.., "\nCommon options: those of mosb");
+            }
+        }
+        writeln!(self.text, "# {path}\n\n```text\n{}\n```\n", help.trim_end()).unwrap();
+        for below in command.get_subcommands_mut() {
+            self.add(below, &format!("{path} "));
+        }
     }
 }
 
 /// `make generate` writes it anew.
+#[cfg(feature = "cluster")]
 #[test]
 fn generated_help_is_up_to_date() {
-    let mut text = String::new();
+    let mut helps = Helps::default();
     let mut command = Cli::command();
     command.build();
-    helps(&mut command, "", &mut text);
+    helps.add(&mut command, "");
     let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("docs/cli/help.md");
-    expect_test::expect_file![file].assert_eq(&(text.trim_end().to_owned() + "\n"));
+    expect_test::expect_file![file].assert_eq(&(helps.text.trim_end().to_owned() + "\n"));
 }
