@@ -215,7 +215,7 @@ fn commands_of_a_cluster_are_understood() {
                 rollout(request, !yes)
             }
             Command::InCluster(ClusterCommand::Rollout { command: Rollout::Status(typed) }) => {
-                Status(typed.watch.then(|| typed.timeout.as_secs()))
+                Status(typed.watch.then_some(typed.timeout.as_secs()))
             }
             Command::InCluster(ClusterCommand::Ignition(typed)) => {
                 Ignition { build: typed.build, merge: typed.merge }
