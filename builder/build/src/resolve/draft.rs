@@ -72,10 +72,12 @@ pub async fn draft_while<E: From<Error>>(
         let (ignition, named) = try_join!(parsing, named.map(Ok))?;
         Ok::<_, E>((request, ignition, source, named))
     };
-    let ((request, ignition, source, named), given) = try_join!(read, given.map(Ok))?;
+    // On the heap, as what follows: a worker's stack holds all that it polls.
+    let resolving = Box::pin(async { try_join!(read, given.map(Ok)) });
+    let ((request, ignition, source, named), given) = resolving.await?;
     let source = source?;
     let (resolved, resolving) = given.or(named).expect("one of both is asked for a source")?;
-    Ok(complete(context, request, ignition, &source, resolved, resolving).await?)
+    Ok(Box::pin(complete(context, request, ignition, &source, resolved, resolving)).await?)
 }
 
 /// The base, and the time spent waiting for its registry.
@@ -85,7 +87,7 @@ async fn resolve_base(
     platform: Option<&Platform>,
 ) -> Result<(Resolved, Duration), Error> {
     let began = Instant::now();
-    let resolved = resolve(context, "base", source, platform).await?;
+    let resolved = Box::pin(resolve(context, "base", source, platform)).await?;
     Ok((resolved, began.elapsed()))
 }
 

@@ -50,7 +50,7 @@ pub async fn finish(
     let tree = if resolved_draft.draft.needs_tree() {
         (context.on_step)("reading the base's tree");
         let base = &resolved_draft.draft.request().base;
-        Some(obtain(context, base, &resolved_draft.base).await?)
+        Some(Box::pin(obtain(context, base, &resolved_draft.base)).await?)
     } else {
         cached(context, &resolved_draft.base).await
     };
@@ -70,7 +70,7 @@ pub async fn finish_on(
     (context.on_step)("reading the prepared base's tree");
     let base = (&resolved_draft.draft.request().base, &resolved_draft.base);
     let image = (&prepared.base.image, &prepared.resolved);
-    let tree = obtain_prepared(context, base, image).await?;
+    let tree = Box::pin(obtain_prepared(context, base, image)).await?;
     finish_with(context, resolved_draft, Some(prepared), Some(tree), began).await
 }
 

@@ -210,23 +210,23 @@ impl Command {
     /// Those of the command.
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
         match self {
-            Self::Build(command) => command.run(session).await,
-            Self::Plan(command) => command.run(session).await,
-            Self::Render(command) => command.run(session).await,
-            Self::Bootstrap(command) => command.run(session).await,
+            Self::Build(command) => Box::pin(command.run(session)).await,
+            Self::Plan(command) => Box::pin(command.run(session)).await,
+            Self::Render(command) => Box::pin(command.run(session)).await,
+            Self::Bootstrap(command) => Box::pin(command.run(session)).await,
             Self::Seed { command } => command.run(session),
-            Self::Diff(command) => command.run(session).await,
+            Self::Diff(command) => Box::pin(command.run(session)).await,
             Self::Inspect(command) => command.run(session).await,
             Self::Files(command) => command.run(session).await,
-            Self::Preflight(command) => command.run(session).await,
+            Self::Preflight(command) => Box::pin(command.run(session)).await,
             #[cfg(feature = "cluster")]
-            Self::InCluster(command) => command.run(session).await,
+            Self::InCluster(command) => Box::pin(command.run(session)).await,
             Self::BootImages { command } => command.run(session).await,
             Self::Cache { command } => command.run(session).await,
             #[cfg(feature = "cluster")]
-            Self::Job { command } => command.run(session).await,
+            Self::Job { command } => Box::pin(command.run(session)).await,
             #[cfg(feature = "cluster")]
-            Self::Node { command } => command.run(session).await,
+            Self::Node { command } => Box::pin(command.run(session)).await,
             Self::Version => session.print(&Version::this()),
             Self::Completion { shell } => {
                 let mut script = Vec::new();
