@@ -14,9 +14,7 @@ pub mod apply;
 mod base_trees;
 pub mod boot_images;
 mod cached_plans;
-pub mod cluster_cache;
 mod cluster_facts;
-mod cluster_names;
 mod config_reconciler;
 mod connect;
 mod decide;
@@ -27,10 +25,6 @@ mod logs;
 mod lookup;
 pub mod lookups;
 pub mod metrics;
-mod name_list;
-mod namespaces;
-mod node_pool;
-pub mod object;
 mod observe;
 mod pod_containers;
 mod pool_reason;
@@ -41,22 +35,24 @@ pub mod rollout;
 mod run;
 pub mod sidecar;
 mod snapshot;
-pub mod status;
 pub mod user_data;
 mod view;
 mod workload;
 
 pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use base_trees::BaseTreeKey;
-pub use cluster_cache::ClusterCache;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
+use mosb_cluster::{
+    cluster_cache, cluster_names, name_list, namespaces, node_pool, object, status,
+};
+
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
+pub use mosb_cluster::{ClusterCache, Namespaces};
 pub use mosb_reconcile::Error;
 pub use mosb_reconcile::lease::LeaseTimes;
-pub use namespaces::Namespaces;
 pub use observe::{Facts, observe};
 pub use pool_reason::PoolReason;
 pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};

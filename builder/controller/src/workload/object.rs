@@ -4,15 +4,15 @@ use std::fmt;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use serde_json::{Value, json};
 
 use super::pod::GATE;
 use super::{JobRequest, job, openshift, pod};
+use mosb_cluster::object::workload_kind;
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Target;
 
 /// The object that runs a build. The MachineOSBuild owns it, and it owns the build's inputs.
@@ -116,29 +116,15 @@ pub fn release(builder: ImageBuilderType) -> Option<Value> {
     }
 }
 
-/// Whether an owner is a workload.
-pub fn is_workload_owner(owner: &OwnerReference) -> bool {
-    let mut all = ImageBuilderType::ALL.into_iter();
-    all.any(|builder| kind(builder) == owner.kind)
-}
-
 /// The kind of the workload, as the API spells it.
 pub fn kind(builder: ImageBuilderType) -> &'static str {
-    kind_of(builder).as_str()
-}
-
-pub fn kind_of(builder: ImageBuilderType) -> Kind {
-    match builder {
-        ImageBuilderType::Job => Kind::Job,
-        ImageBuilderType::CustomPod => Kind::Pod,
-        ImageBuilderType::OpenShiftImage => Kind::OpenShiftBuild,
-    }
+    workload_kind(builder).as_str()
 }
 
 impl From<&Workload> for Target {
     fn from(workload: &Workload) -> Self {
         Self {
-            kind: kind_of(workload.builder()),
+            kind: workload_kind(workload.builder()),
             name: workload.name().to_owned(),
             uid: workload.uid().to_owned(),
             version: workload.metadata().resource_version.clone(),

@@ -13,24 +13,8 @@ use k8s_openapi::api::core::v1::{
 use super::{JobRequest, Workload};
 use crate::snapshot::BuildNodes;
 use mosb_build::JobMethod;
+use mosb_cluster::node_pool::{CONTROL_PLANE_LABELS, has_control_plane_label};
 use mosb_plan::api::{LabelSelector, cluster_settings};
-
-/// The labels of control-plane nodes, and the keys of their taints.
-pub const CONTROL_PLANE_LABELS: [&str; 2] =
-    ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
-/// Whether a node with these labels is a control-plane node.
-pub fn has_control_plane_label(labels: &BTreeMap<String, String>) -> bool {
-    CONTROL_PLANE_LABELS.iter().any(|label| labels.contains_key(*label))
-}
-
-/// The label of nodes that run etcd alone, as RKE2 sets it.
-const ETCD_LABEL: &str = "node-role.kubernetes.io/etcd";
-
-/// Whether a pod of etcd on a node with these labels is a member of the cluster's etcd. The API
-/// server lets no kubelet set these labels on its own node (NodeRestriction).
-pub(crate) fn may_run_etcd(labels: &BTreeMap<String, String>) -> bool {
-    has_control_plane_label(labels) || labels.contains_key(ETCD_LABEL)
-}
 
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];

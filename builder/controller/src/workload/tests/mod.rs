@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use requests::*;
 
-use super::placement::CONTROL_PLANE_LABELS;
 use super::*;
 use crate::snapshot::BuildNodes;
 use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};
+use mosb_cluster::node_pool::CONTROL_PLANE_LABELS;
 use mosb_image::Digest;
 use mosb_image::signature_policy::{Requirement, SignaturePolicy};
 use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};

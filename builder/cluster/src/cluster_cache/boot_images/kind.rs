@@ -5,7 +5,7 @@ use std::fmt;
 use kube::core::ApiResource;
 
 /// The namespace of the sets of OpenShift's machine API.
-pub(crate) const MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
+pub const MACHINE_API_NAMESPACE: &str = "openshift-machine-api";
 
 const MACHINE_API: &str = "machine.openshift.io";
 const CLUSTER_API: &str = "cluster.x-k8s.io";

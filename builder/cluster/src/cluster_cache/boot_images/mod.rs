@@ -22,8 +22,8 @@ use mosb_reconcile::watch::IndexedStore;
 use mosb_reconcile::watch::WatchHealth;
 
 pub use kind::BootImageKind;
-pub(crate) use kind::MACHINE_API_NAMESPACE;
-pub(crate) use object::has_only_our_spec;
+pub use kind::MACHINE_API_NAMESPACE;
+pub use object::has_only_our_spec;
 pub use object::{SeenObject, object_key};
 
 /// Name of the watch of the ConfigMap with the images of the release.

@@ -40,36 +40,35 @@ use mosb_reconcile::watch::{IndexKey, IndexedStore};
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
-pub(crate) use boot_images::MACHINE_API_NAMESPACE;
-pub(crate) use boot_images::has_only_our_spec;
+pub use boot_images::MACHINE_API_NAMESPACE;
+pub use boot_images::has_only_our_spec;
 pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
 pub use machine::SeenMachine;
 pub use projection::{ManagedObject, NodeSecret, SeenNode};
-pub(crate) use projection::{non_empty_annotation, owning_node};
+pub use projection::{non_empty_annotation, owning_node};
 pub use trigger::Trigger;
 pub use visitor::Tasks;
 
 /// Name of the watch of nodes that images are brought to.
-pub(crate) const MACHINES: &str = "machines";
+pub const MACHINES: &str = "machines";
 /// Name of the watch of Jobs on them.
-pub(crate) const NODE_JOBS: &str = "jobs on machines";
+pub const NODE_JOBS: &str = "jobs on machines";
 /// Name of the watch of the pods of these Jobs.
-pub(crate) const NODE_PODS: &str = "pods on machines";
+pub const NODE_PODS: &str = "pods on machines";
 /// Name of the watch of the Secrets of these Jobs.
-pub(crate) const NODE_SECRETS: &str = "secrets of jobs on machines";
+pub const NODE_SECRETS: &str = "secrets of jobs on machines";
 /// Names of the watches of pools and of their images.
-pub(crate) const POOL_WATCHES: [&str; 3] =
-    ["machineconfigpools", "machineosconfigs", "machineosbuilds"];
+pub const POOL_WATCHES: [&str; 3] = ["machineconfigpools", "machineosconfigs", "machineosbuilds"];
 /// Names of the watches of what builds run as.
-pub(crate) const WORKLOAD_WATCHES: [&str; 3] = [JOBS, PODS, OPENSHIFT_BUILDS];
+pub const WORKLOAD_WATCHES: [&str; 3] = [JOBS, PODS, OPENSHIFT_BUILDS];
 /// Names of the watches that show other controllers of pools.
-pub(crate) const CONTROLLER_WATCHES: [&str; 2] = [DEPLOYMENTS, RENDERERS];
+pub const CONTROLLER_WATCHES: [&str; 2] = [DEPLOYMENTS, RENDERERS];
 const JOBS: &str = "jobs";
 const PODS: &str = "pods";
 const DEPLOYMENTS: &str = "deployments";
 const RENDERERS: &str = "deployments named machine-config-controller";
 /// Name of the watch of OpenShift's Builds.
-pub(crate) const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
+pub const OPENSHIFT_BUILDS: &str = "builds.build.openshift.io";
 
 /// ConfigMaps that are watched by name.
 const CONFIG_MAPS: [&str; 8] = [
@@ -158,7 +157,7 @@ impl ClusterCache {
         self.namespace != self.operator_namespace
     }
 
-    pub(super) fn empty(namespace: &str) -> Self {
+    pub fn empty(namespace: &str) -> Self {
         let store = |name: &'static str| (name, Arc::default());
         Self {
             namespace: namespace.to_owned(),

@@ -18,7 +18,7 @@ impl ClusterCache {
     }
 
     /// Whether the settings name this Secret, so that the lookups of every pool read it.
-    pub(crate) fn settings_use_secret(&self, secret: &str) -> bool {
+    pub fn settings_use_secret(&self, secret: &str) -> bool {
         self.settings().is_ok_and(|(settings, _)| {
             let proxy = settings.proxy.and_then(|proxy| proxy.secret);
             settings.global_pull_secret == secret || proxy.as_deref() == Some(secret)

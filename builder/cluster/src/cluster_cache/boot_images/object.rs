@@ -39,7 +39,7 @@ pub struct SeenObject {
 }
 
 /// Whether the spec of an object with these records has a writer, and no other one than us.
-pub(crate) fn has_only_our_spec(managed_fields: &[ManagedFieldsEntry]) -> bool {
+pub fn has_only_our_spec(managed_fields: &[ManagedFieldsEntry]) -> bool {
     let has_spec = |entry: &&ManagedFieldsEntry| {
         entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some())
     };

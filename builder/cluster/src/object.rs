@@ -1,9 +1,10 @@
-//! Objects that exist as targets of actions, by their metadata.
+//! Objects that exist as targets of actions, by their metadata; the kinds of workloads.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize as _, Serialize};
 use serde_json::json;
 
-use mosb_plan::api::{Condition, Metadata};
+use mosb_plan::api::{Condition, ImageBuilderType, Metadata};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Action, NewStatus, Patch, Target};
 
@@ -45,4 +46,19 @@ pub fn conditions_in<E>(action: &Action<E>) -> Option<Vec<Condition>> {
 pub fn replace_conditions<E>(pool: &Metadata, conditions: &[Condition]) -> Action<E> {
     let fields = json!({ "conditions": conditions });
     Action::ReplaceStatus(target(Kind::MachineConfigPool, pool), NewStatus::Fields(fields))
+}
+
+/// The kind of the workload that a builder runs as.
+pub fn workload_kind(builder: ImageBuilderType) -> Kind {
+    match builder {
+        ImageBuilderType::Job => Kind::Job,
+        ImageBuilderType::CustomPod => Kind::Pod,
+        ImageBuilderType::OpenShiftImage => Kind::OpenShiftBuild,
+    }
+}
+
+/// Whether an owner is a workload.
+pub fn is_workload_owner(owner: &OwnerReference) -> bool {
+    let mut all = ImageBuilderType::ALL.into_iter();
+    all.any(|builder| workload_kind(builder).as_str() == owner.kind)
 }

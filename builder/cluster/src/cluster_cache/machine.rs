@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::projection::is_known;
 use super::trigger::Trigger;
-use crate::workload::may_run_etcd;
+use crate::node_pool::may_run_etcd;
 use mosb_plan::api::{Metadata, labels};
 use mosb_reconcile::watch::IndexKey;
 

@@ -5,19 +5,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cluster_cache::ClusterCache;
+use crate::ClusterCache;
 use mosb_plan::api::{MachineConfigPool, Selector};
 
 /// The pool of control-plane machines in every OpenShift cluster.
-pub(crate) const CONTROL_PLANE_POOL: &str = "master";
+pub const CONTROL_PLANE_POOL: &str = "master";
 /// The label with the operating system of a node, which the kubelet sets.
 const OS: &str = "kubernetes.io/os";
 /// The pool of the nodes that no other pool selects.
 const DEFAULT_POOL: &str = "worker";
 
+/// The labels of control-plane nodes, and the keys of their taints.
+pub const CONTROL_PLANE_LABELS: [&str; 2] =
+    ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+/// Whether a node with these labels is a control-plane node.
+pub fn has_control_plane_label(labels: &BTreeMap<String, String>) -> bool {
+    CONTROL_PLANE_LABELS.iter().any(|label| labels.contains_key(*label))
+}
+
+/// The label of nodes that run etcd alone, as RKE2 sets it.
+const ETCD_LABEL: &str = "node-role.kubernetes.io/etcd";
+
+/// Whether a pod of etcd on a node with these labels is a member of the cluster's etcd. The API
+/// server lets no kubelet set these labels on its own node (NodeRestriction).
+pub fn may_run_etcd(labels: &BTreeMap<String, String>) -> bool {
+    has_control_plane_label(labels) || labels.contains_key(ETCD_LABEL)
+}
+
 /// The pool of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NodePool {
+pub enum NodePool {
     None,
     One(String),
     /// Several custom pools select the node, sorted by name: it belongs to none of them.
@@ -37,7 +54,7 @@ impl NodePool {
 
 /// The node selectors of all pools, sorted by the pool's name.
 #[derive(Debug)]
-pub(crate) struct PoolSelectors(Vec<(String, Selector)>);
+pub struct PoolSelectors(Vec<(String, Selector)>);
 
 impl PoolSelectors {
     pub fn of(cache: &ClusterCache) -> Self {

@@ -13,7 +13,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::trigger::Trigger;
-use crate::workload::is_workload_owner;
+use crate::object::is_workload_owner;
 use mosb_plan::api::{component_pool, labels};
 use mosb_reconcile::watch::IndexKey;
 
@@ -56,7 +56,7 @@ pub struct NodeSecret {
 }
 
 /// The node that a Job of a roll-out is for: the one that owns it.
-pub(crate) fn owning_node(meta: &ObjectMeta) -> Option<&OwnerReference> {
+pub fn owning_node(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.kind == "Node")
 }
 
@@ -119,7 +119,7 @@ pub(super) fn component_index_keys(meta: &ObjectMeta) -> Vec<IndexKey> {
 }
 
 /// The value of an annotation; an empty one counts as absent.
-pub(crate) fn non_empty_annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
+pub fn non_empty_annotation(meta: &ObjectMeta, key: &str) -> Option<String> {
     let value = meta.annotations.as_ref()?.get(key)?;
     (!value.is_empty()).then(|| value.clone())
 }

@@ -1,0 +1,16 @@
+//! The cluster as all controllers see it, and what they write into its statuses.
+//!
+//! Input: watch events. Output: a [`ClusterCache`], from which each controller takes a snapshot of its
+//! own; conditions, statuses and events. Invariant: what depends on the decisions of one controller is
+//! not here.
+
+pub mod cluster_cache;
+pub mod cluster_names;
+pub mod name_list;
+pub mod namespaces;
+pub mod node_pool;
+pub mod object;
+pub mod status;
+
+pub use cluster_cache::ClusterCache;
+pub use namespaces::Namespaces;
