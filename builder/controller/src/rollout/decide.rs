@@ -12,6 +12,7 @@ use super::effect::{Action, RolloutEffect};
 use super::figures::RolloutFigures;
 use super::job_request::NodeJobRequest;
 use super::lookup::{RolloutLookup, TargetImage};
+use super::machine_part::machine_part_changed;
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_progress::MachineProgress;
 use super::machine_state::MachineState;
@@ -24,7 +25,6 @@ use super::staging::LimitedJobs;
 use super::{
     config_marks, leaving_configs, machine_events, obsolete_jobs, part_jobs, pool_events, staging,
 };
-use crate::lookups::machine_part_changed;
 use crate::object;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_reconcile::Kind;

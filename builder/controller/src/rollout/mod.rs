@@ -72,6 +72,7 @@ mod leaving_configs;
 mod lookup;
 mod lookups;
 mod machine_events;
+mod machine_part;
 mod machine_plan;
 mod machine_progress;
 mod machine_state;
