@@ -169,8 +169,9 @@ pub(super) fn notices(
     let origin = content.join.as_ref().map(|join| &*join.origin).unwrap_or_default();
     notices.extend(content.ended_tokens(info, now).into_iter().map(|token| {
         let message = format!(
-            "{}, so machines do not join the cluster; put a new token into {origin}, or give --merge",
-            token.describe_end()
+            "machines can't join the cluster with a token: {}; put a new token into {origin}, or give --merge{}",
+            token.describe_end(),
+            token.other_remedy().unwrap_or_default()
         );
         Finding::new("join-token-expired", message).path(token.path.clone())
     }));
