@@ -31,6 +31,7 @@ pub struct FakeRequest {
     pub path: String,
     /// Empty without one.
     pub query: String,
+    pub accept: String,
     /// Empty without a body.
     pub content_type: String,
     /// `null` if it is not JSON.
@@ -40,16 +41,40 @@ pub struct FakeRequest {
 /// An answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FakeAnswer {
+    /// A creation with code 200 is answered with 201.
     Json(u16, Value),
     Text(String),
+    Failure(u16),
     Never,
 }
 
 impl FakeAnswer {
     /// A refusal, with the message `said`.
     pub fn failure(code: u16) -> Self {
-        Self::Json(code, json!(Status::failure("said", "Reason").with_code(code)))
+        Self::Failure(code)
     }
+}
+
+/// As a real API server refuses a request.
+fn status(code: u16, is_creation: bool) -> Value {
+    let reason = match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 if is_creation => "AlreadyExists",
+        409 => "Conflict",
+        410 => "Expired",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let mut status = json!(Status::failure("said", reason).with_code(code));
+    if code == 429 {
+        status["details"] = json!({ "retryAfterSeconds": 1 });
+    }
+    status
 }
 
 /// An object, or what else is there.
@@ -63,13 +88,16 @@ impl FakeRequest {
     async fn read(request: Request<Body>) -> Result<Self, BoxError> {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await?;
-        let content_type = parts.headers.get("content-type");
-        let content_type = content_type.map_or(Ok(""), |value| value.to_str())?.to_owned();
+        let header = |name: &str| {
+            let value = parts.headers.get(name).map_or(Ok(""), |value| value.to_str());
+            value.map(str::to_owned)
+        };
         Ok(Self {
+            accept: header("accept")?,
+            content_type: header("content-type")?,
             method: parts.method.to_string(),
             path: parts.uri.path().to_owned(),
             query: parts.uri.query().unwrap_or_default().to_owned(),
-            content_type,
             body: serde_json::from_slice(&body).unwrap_or_default(),
         })
     }
@@ -96,9 +124,12 @@ impl FakeApi {
             async move {
                 let request = FakeRequest::read(request).await?;
                 record.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+                let is_creation = request.method == "POST";
                 let (code, body) = match answer(&request).into() {
+                    FakeAnswer::Json(200, body) if is_creation => (201, body.to_string()),
                     FakeAnswer::Json(code, body) => (code, body.to_string()),
                     FakeAnswer::Text(text) => (200, text),
+                    FakeAnswer::Failure(code) => (code, status(code, is_creation).to_string()),
                     FakeAnswer::Never => pending().await,
                 };
                 let body = Body::from(body.into_bytes());
@@ -120,14 +151,14 @@ impl FakeApi {
     }
 }
 
-/// An executor on this server, which holds its Lease.
+/// An executor on this server, which holds its Lease and writes only while it does.
 impl From<&FakeApi> for crate::write::Executor {
     fn from(api: &FakeApi) -> Self {
         let times = crate::lease::LeaseTimes::default();
         let lease = crate::lease::Lease::new(api.client.clone(), "ns", "x", "us", times);
         lease.hold_for_test();
         Self {
-            client: api.client.clone(),
+            client: crate::lease::gated(api.client.clone(), &lease, "ns"),
             lease,
             own_writes: Arc::default(),
             instance: "us".to_owned(),

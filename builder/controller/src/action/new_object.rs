@@ -169,12 +169,21 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_ours_has_its_kind_and_no_status() {
-        let new = config(&read(json!({ "metadata": { "name": "x", "uid": "u" } })));
-        assert_eq!(
-            (&new.body["kind"], &new.body["status"]),
-            (&json!("MachineOSConfig"), &Value::Null)
-        );
-        assert_eq!(new.body["apiVersion"], "machineconfiguration.openshift.io/v1");
+    fn a_new_object_has_its_kind_and_no_status() {
+        let object = object("owner", "1");
+        let ours = "machineconfiguration.openshift.io/v1";
+        for (new, api_version, kind) in [
+            (config(&read(object.clone())), ours, "MachineOSConfig"),
+            (build(&read(object.clone())), ours, "MachineOSBuild"),
+            (component(&read(object.clone())), ours, "MachineConfig"),
+            (workload(&Workload::Job(read(object.clone()))), "batch/v1", "Job"),
+            (workload(&Workload::Pod(read(object.clone()))), "v1", "Pod"),
+            (input(&Input::Secret(read(object.clone()))), "v1", "Secret"),
+            (input(&Input::Role(read(object.clone()))), "rbac.authorization.k8s.io/v1", "Role"),
+        ] {
+            let body = &new.body;
+            assert_eq!((&body["apiVersion"], &body["kind"]), (&json!(api_version), &json!(kind)));
+            assert!(["null", "{}"].contains(&&*body["status"].to_string()), "{kind}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use kube::core::DynamicObject;
@@ -108,8 +109,10 @@ impl fmt::Debug for NewObject {
 
 impl PartialEq for NewObject {
     fn eq(&self, other: &Self) -> bool {
-        let Self { kind, name, owner_uid, body, if_exists: _ } = self;
+        let Self { kind, name, owner_uid, body, if_exists } = self;
+        // Two addresses of one function may differ.
         (kind, name, owner_uid, body) == (&other.kind, &other.name, &other.owner_uid, &other.body)
+            && discriminant(if_exists) == discriminant(&other.if_exists)
     }
 }
 
@@ -118,7 +121,7 @@ impl PartialEq for NewObject {
 pub enum IfExists {
     /// The watch will show it: decide again.
     DecideAgain,
-    /// Compare the metadata, without which nothing is read.
+    /// Compare the metadata: nothing else of the object is read.
     CompareMetadata(Compare),
     CompareWhole(Compare),
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::kinds::Kind;
 use crate::{Error, error};
 
-/// The field manager of all writes.
+/// The field manager of writes to objects that others write too.
 pub const FIELD_MANAGER: &str = "mosb-controller";
 /// Media type of an object's metadata without its contents.
 const ONLY_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::fake_api::{FakeAnswer, FakeApi};
 use crate::kinds::Kind;
+use crate::lease::LeaseTimes;
 
 fn target(kind: Kind) -> Target {
     Target { kind, name: "x".to_owned(), uid: "u".to_owned(), version: Some("7".to_owned()) }
@@ -168,11 +169,7 @@ async fn an_object_that_exists_is_compared_with_the_new_one() {
     ] {
         let api = FakeApi::new(move |request| match (&*request.method, exists) {
             ("GET", true) => json!({ "metadata": { "name": "x", "uid": "u" } }).into(),
-            ("GET", false) => FakeAnswer::Json(
-                404,
-                json!({ "kind": "Status", "status": "Failure",
-                "reason": "NotFound", "code": 404, "message": "said" }),
-            ),
+            ("GET", false) => FakeAnswer::failure(404),
             _ => FakeAnswer::failure(409),
         });
         let executor = Executor::from(&api);
@@ -181,4 +178,81 @@ async fn an_object_that_exists_is_compared_with_the_new_one() {
         let applied = executor.apply_all(&[action], &executor, &mut pass).await;
         assert_eq!(applied.err().map(|error| error.to_string()).as_deref(), want, "{what}");
     }
+}
+
+#[tokio::test]
+async fn only_what_is_compared_is_read() {
+    let compare: Compare = |_, there| {
+        if there.data["data"] == "all" { Existing::Same } else { Existing::NotOurs }
+    };
+    for (if_exists, is_whole) in
+        [(IfExists::CompareMetadata(compare), false), (IfExists::CompareWhole(compare), true)]
+    {
+        let api = FakeApi::new(|request| match &*request.method {
+            "GET" => json!({ "metadata": { "name": "x", "uid": "u" }, "data": "all" }).into(),
+            _ => FakeAnswer::failure(409),
+        });
+        let executor = Executor::from(&api);
+        let action = create(Kind::Secret, if_exists);
+        let done = executor.apply_all(&[action], &executor, &mut ReconcilePass::default()).await;
+        assert_eq!(done.is_ok(), is_whole, "{if_exists:?}");
+        let sent = api.requests();
+        let metadata = sent.iter().map(|one| one.accept.contains("as=PartialObjectMetadata"));
+        assert_eq!(metadata.collect::<Vec<_>>(), [true, !is_whole], "{if_exists:?}");
+    }
+}
+
+#[test]
+fn new_objects_differ_in_what_is_compared() {
+    let compare: Compare = |_, _| Existing::Same;
+    let all = [
+        IfExists::DecideAgain,
+        IfExists::CompareMetadata(compare),
+        IfExists::CompareWhole(compare),
+    ];
+    for (at, one) in all.iter().enumerate() {
+        let equal = all.map(|other| create(Kind::Job, *one) == create(Kind::Job, other));
+        assert_eq!(equal, [0, 1, 2].map(|other| other == at), "{one:?}");
+    }
+}
+
+fn event(name: &str) -> Action<NoEffect> {
+    Action::Event(Event {
+        name: name.to_owned(),
+        on: Regarding {
+            api_version: "v1",
+            kind: "Node",
+            name: "x".to_owned(),
+            uid: "u".to_owned(),
+        },
+        kind: EventKind::Normal,
+        reason: "Because",
+        note: String::new(),
+    })
+}
+
+#[tokio::test]
+async fn without_the_lease_there_are_no_events() {
+    let api = FakeApi::new(|request| request.body.clone());
+    let mut executor = Executor::from(&api);
+    executor.lease = Lease::new(api.client.clone(), "ns", "x", "us", LeaseTimes::default());
+    let actions = [event("before"), Action::Delete(target(Kind::Job))];
+    let done = executor.apply_all(&actions, &executor, &mut ReconcilePass::default()).await;
+    assert_eq!(done.unwrap_err().code(), "lost-lease");
+    assert_eq!(api.requests(), []);
+}
+
+#[tokio::test]
+async fn an_error_ends_events_too_but_not_earlier_ones() {
+    let api = FakeApi::new(|request| match &*request.method {
+        "POST" => request.body.clone().into(),
+        _ => FakeAnswer::failure(500),
+    });
+    let executor = Executor::from(&api);
+    let actions = [event("before"), Action::Delete(target(Kind::Job)), event("after")];
+    let done = executor.apply_all(&actions, &executor, &mut ReconcilePass::default()).await;
+    assert_eq!(done.unwrap_err().code(), "api-failed");
+    let sent = api.requests();
+    let names: Vec<_> = sent.iter().map(|one| &one.body["metadata"]["name"]).collect();
+    assert_eq!(names, [&serde_json::Value::Null, &json!("before")]);
 }

@@ -142,6 +142,7 @@ impl Fleet {
             }
             Action::Patch(target, patch) => self.patch(target, patch)?,
             Action::ReplaceStatus(target, NewStatus::Fields(update)) => {
+                assert_eq!(target.kind, Kind::MachineConfigPool);
                 let version = self.next_version();
                 let pool = self.pools.get_mut(&target.name)?;
                 if pool.metadata.resource_version != target.version {

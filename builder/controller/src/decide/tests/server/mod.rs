@@ -155,7 +155,7 @@ impl FakeCluster {
                 let at = self.workload_at(&target.uid)?;
                 let workload = &self.snapshot.workloads[at].workload;
                 assert!(self.has_all_inputs(workload), "an input is missing");
-                let_go(&mut self.snapshot.workloads[at].workload);
+                let_go(&mut self.snapshot.workloads[at].workload, &patch.spec);
                 return Some(());
             }
             _ => {}

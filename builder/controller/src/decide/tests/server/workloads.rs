@@ -13,6 +13,7 @@ use crate::*;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
 use mosb_reconcile::write::Target;
+use serde_json::Value;
 
 impl FakeCluster {
     pub(super) fn create_workload(&mut self, attempt: &Attempt) -> Option<()> {
@@ -99,7 +100,10 @@ impl FakeCluster {
         };
         match workload {
             Workload::Job(job) => job.spec.as_ref().unwrap().suspend == Some(false),
-            Workload::Pod(pod) => pod.spec.as_ref().unwrap().scheduling_gates.is_none(),
+            Workload::Pod(pod) => {
+                let gates = &pod.spec.as_ref().unwrap().scheduling_gates;
+                gates.as_ref().is_none_or(Vec::is_empty)
+            }
             Workload::Build(_) => self.has_all_inputs(workload),
         }
     }
@@ -148,10 +152,16 @@ fn suspended(builder: ImageBuilderType, metadata: ObjectMeta) -> Workload {
     }
 }
 
-pub(super) fn let_go(workload: &mut Workload) {
+/// Applies a patch of the `spec` that lets it start.
+pub(super) fn let_go(workload: &mut Workload, spec: &Value) {
     match workload {
-        Workload::Job(job) => job.spec.as_mut().unwrap().suspend = Some(false),
-        Workload::Pod(pod) => pod.spec.as_mut().unwrap().scheduling_gates = None,
+        Workload::Job(job) => job.spec.as_mut().unwrap().suspend = spec["suspend"].as_bool(),
+        Workload::Pod(pod) => {
+            let deleted = &spec["schedulingGates"][0];
+            assert_eq!(deleted["$patch"], "delete");
+            let gates = pod.spec.as_mut().unwrap().scheduling_gates.as_mut().unwrap();
+            gates.retain(|gate| deleted["name"] != *gate.name);
+        }
         Workload::Build(_) => panic!("a Build begins by itself"),
     }
 }
