@@ -1,4 +1,4 @@
-//! A digest of everything that the result of a reconcile depends on: spec, Secrets, settings and
+//! A hash of everything that the result of a reconcile depends on: spec, Secrets, settings and
 //! the observed state of builds. What mosb itself writes into statuses is left out, so that its own
 //! write does not retry what failed.
 
@@ -13,7 +13,7 @@ use mosb_plan::api::{
 };
 use mosb_reconcile::driver::InputsHash;
 
-/// The digest of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
+/// The hash of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
 /// again.
 pub fn inputs(snapshot: &Snapshot) -> InputsHash {
     let mut snapshot = snapshot.clone();

@@ -1,8 +1,9 @@
-//! What every controller of mosb needs, without what any of them is about.
+//! What every controller of mosb needs: no decision of one is here. Of what they are about, it has the
+//! kinds of the API, the keys of indexes and the lengths of waits.
 //!
 //! A controller is a [`Reconciler`](driver::Reconciler): it observes the stores, decides, looks up
-//! what they lack, and applies [`Action`](write::Action)s. Those that are not a write to one object
-//! are effects of its own.
+//! what they lack, and applies [`Action`](write::Action)s. Those that only one controller knows how
+//! to make are effects of its own.
 //!
 //! | module | does |
 //! | --- | --- |
@@ -10,7 +11,7 @@
 //! | `queue` | which key is due |
 //! | `driver` | event → key → observe, decide, look up, apply → the next time |
 //! | `write` | actions → requests to the API, with the versions that they were decided on |
-//! | `waits` | every wait until something is tried again |
+//! | `waits` | back-offs, and other waits until something is tried again |
 //! | `lease` | only the process that holds the Lease writes |
 //! | `http_server` | `/healthz`, `/readyz`, `/metrics` |
 //! | `response_timeout` | time limits for the API server |

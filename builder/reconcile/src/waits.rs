@@ -1,5 +1,5 @@
-//! Every wait of the controllers until something is tried or looked at again. Time limits are where
-//! they limit something.
+//! The waits until something is tried or looked at again that several modules have, or that a person
+//! may look for. Time limits, and waits of one loop, are where they are used.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Duration;
@@ -103,9 +103,9 @@ pub const FAILED_NODE_PROBE: Duration = seconds(30);
 
 /// Between two attempts at a build, the longest.
 pub const BUILD_ATTEMPT_MAX: Duration = seconds(600);
-/// Until the kubelet serves the log of a container that began.
+/// Between two requests for the log of a container that began, until the kubelet serves it.
 pub const KUBELET_LOG: Duration = millis(200);
-/// Until the result of a build pod is written to its ConfigMap.
+/// After the result of a build pod could not be written to its ConfigMap.
 pub const RESULT_DELIVERY: Backoff = Backoff::doubling(millis(100), seconds(5));
 
 // === roll-outs ===

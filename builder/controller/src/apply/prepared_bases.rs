@@ -9,12 +9,11 @@ use serde_json::json;
 use super::BuildExecutor;
 use crate::cluster_names::PREPARED_BASES;
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
-use mosb_reconcile::Error;
-use mosb_reconcile::error;
+use mosb_reconcile::write::{patch_params, post_params};
+use mosb_reconcile::{Error, error};
 
 /// Another pool may create or delete it at the same time.
 const TRIES: u32 = 3;
-use mosb_reconcile::write::{patch_params, post_params};
 
 impl BuildExecutor {
     pub(super) async fn record_prepared_base(&self, key: &PreparedBaseKey, base: PreparedBase) {

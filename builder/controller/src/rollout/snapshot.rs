@@ -118,7 +118,8 @@ impl MachineJob {
         self.seen_created.or(self.created.as_ref().map(|created| created.0))
     }
 
-    /// The same of its end; none while it runs, as far as a time is known.
+    /// When it ended, by the clock of this process where that is known; none while it runs. A Job
+    /// whose end has no time counts from its creation.
     pub(super) fn ended(&self) -> Option<Timestamp> {
         let reported = match &self.phase {
             JobPhase::Running => return None,
