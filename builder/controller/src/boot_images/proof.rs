@@ -13,7 +13,7 @@ const IS_STOCK: &str = "mosb.dev/boot-image-is-stock";
 
 /// The administrator's list, the images that mosb saw in this set as those of a stream, and the annotation.
 ///
-/// The images of the present golden ConfigMap are not a proof: a set that has an image of an earlier
+/// The images of the present golden ConfigMap prove nothing: a set that has an image of an earlier
 /// one would not be listed there, and one that has an image of this one needs no change.
 pub(super) fn proof(
     set: MachineSet<'_>,

@@ -56,7 +56,7 @@ pub(super) fn next_write(
         history = with_release(recorded, golden);
     }
     if is_restore {
-        // What an administrator put back is not a write of mosb that somebody replaced.
+        // An administrator put this image back, so no later change undoes a write of mosb.
         history.attempt = None;
     }
     if history == before {

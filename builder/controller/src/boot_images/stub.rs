@@ -79,7 +79,7 @@ pub(super) fn stub_secret(set: MachineSet<'_>) -> Result<Option<SecretRef>, Fail
     let secret = format!("{namespace}/{name}").parse().map_err(|_| {
         Failure::new(
             "stub-name",
-            format!("{name:?} is not a name of a Secret; correct the reference"),
+            format!("{name:?} must be the name of a Secret; correct the reference"),
         )
     })?;
     Ok(Some(secret))

@@ -14,7 +14,7 @@ use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
 
 /// Why the roll-out can leave a machine without a way back.
-pub(super) const BOOT_FULL: &str = "/boot has no space for the staged kernel beside the others, so ostree deletes the way back before it writes that";
+pub(super) const BOOT_FULL: &str = "/boot has no space for the staged kernel beside the others, so ostree deletes the way back before it writes that; to keep it, clean up /boot";
 
 /// What a machine runs and does.
 #[derive(Debug, Clone)]
