@@ -50,6 +50,7 @@ use mosb_cluster::{
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
+pub use mosb_cluster::cluster_cache::Tasks;
 pub use mosb_cluster::{ClusterCache, Namespaces};
 pub use mosb_reconcile::Error;
 pub use mosb_reconcile::lease::LeaseTimes;
