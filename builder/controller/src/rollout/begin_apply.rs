@@ -37,13 +37,13 @@ impl MachinePlan {
     /// The next step of a machine whose pods are gone. Returns the slot that it has afterwards.
     pub(super) fn begin_apply(
         &mut self,
-        cx: &Context<'_>,
+        ctx: &Context<'_>,
         state: &MachineState<'_>,
         slot: &Slot,
     ) -> Slot {
-        if !cx.may_run(&slot.target) {
+        if !ctx.may_run(&slot.target) {
             let image = &slot.target.image;
-            self.wait_for(match cx.desired {
+            self.wait_for(match ctx.desired {
                 Desired::Unknown(problem) => {
                     format!("it is not known whether it may run {image}: {}", problem.message)
                 }
@@ -52,8 +52,8 @@ impl MachinePlan {
             return slot.clone();
         }
         if state.is_control_plane() {
-            let health = cx.snapshot.lookup_results.control_plane.as_ref();
-            let nodes = &cx.snapshot.cluster.control_plane;
+            let health = ctx.snapshot.lookup_results.control_plane.as_ref();
+            let nodes = &ctx.snapshot.cluster.control_plane;
             match ControlPlaneCheck::of(state.name(), nodes, health) {
                 ControlPlaneCheck::Healthy => {}
                 ControlPlaneCheck::LookUp => {
@@ -67,12 +67,12 @@ impl MachinePlan {
             }
         }
         let is_recorded = slot.applying.as_ref().is_some_and(|record| {
-            record.attempt == slot.attempt && elapsed(record.since.0, cx.now) < RECORD_FRESH
+            record.attempt == slot.attempt && elapsed(record.since.0, ctx.now) < RECORD_FRESH
         });
         if is_recorded {
             let (verb, target) = (NodeVerb::Apply, Some(&slot.target));
             self.create.push(NodeJobRequest::new(
-                cx.snapshot,
+                ctx.snapshot,
                 state.machine,
                 verb,
                 target,
@@ -86,11 +86,11 @@ impl MachinePlan {
             );
             self.event = Some((EventReason::NodeRebooting, text));
             slot.clone()
-        } else if cx.takes_back(slot) {
+        } else if ctx.takes_back(slot) {
             self.wait_for("its apply Job may still be running unseen".to_owned());
             slot.clone()
         } else {
-            let record = Applying { attempt: slot.attempt, since: Time(cx.now) };
+            let record = Applying { attempt: slot.attempt, since: Time(ctx.now) };
             let next = Slot { applying: Some(record), ..slot.clone() };
             self.marks.slot(Some(&next));
             next

@@ -21,8 +21,8 @@ pub(super) struct Blocked {
 
 impl Blocked {
     /// What is known before any machine is considered.
-    pub fn of(cx: &Context<'_>) -> Option<Self> {
-        let by_target = match cx.desired {
+    pub fn of(ctx: &Context<'_>) -> Option<Self> {
+        let by_target = match ctx.desired {
             Desired::Invalid(error) => {
                 Some(Self { reason: error.reason, message: error.message.clone() })
             }
@@ -31,7 +31,7 @@ impl Blocked {
             }
             Desired::Nothing | Desired::LookUp(_) | Desired::Pending | Desired::Target(_) => None,
         };
-        by_target.or_else(|| unpinned_controller(cx))
+        by_target.or_else(|| unpinned_controller(ctx))
     }
 
     /// Nodes of two custom pools, which get nothing.
@@ -64,11 +64,11 @@ impl Blocked {
 }
 
 /// Jobs on machines run the controller's own image, and are admitted by digest only.
-fn unpinned_controller(cx: &Context<'_>) -> Option<Blocked> {
-    if cx.is_off() || cx.may_create_jobs() {
+fn unpinned_controller(ctx: &Context<'_>) -> Option<Blocked> {
+    if ctx.is_off() || ctx.may_create_jobs() {
         return None;
     }
-    let cause = match &*cx.snapshot.cluster.own_image {
+    let cause = match &*ctx.snapshot.cluster.own_image {
         "" => "the image of the controller is not known".to_owned(),
         image => format!("{image}: the digest of the controller's image is not known"),
     };

@@ -20,21 +20,21 @@ use mosb_reconcile::write::Patch;
 
 /// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target.
 pub(super) fn patch(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
     is_done: bool,
 ) -> Option<Action> {
-    let config = cx.snapshot.config.as_ref()?;
+    let config = ctx.snapshot.config.as_ref()?;
     let mut patch = Patch::default();
     if config.metadata.is_being_deleted() {
-        patch.finalizers = on_deletion(cx, config, is_done);
+        patch.finalizers = on_deletion(ctx, config, is_done);
     } else {
         let history = History::of(&config.metadata);
-        let newer = newer_history(cx, config, machines, history.clone());
+        let newer = newer_history(ctx, config, machines, history.clone());
         if newer != history {
             patch.set(labels::HISTORY, newer.to_json());
         }
-        if let Some(desired) = cx.desired_target() {
+        if let Some(desired) = ctx.desired_target() {
             let image = desired.build.is_stock().then(|| desired.target.image.to_string());
             if config.metadata.annotation(labels::STOCK_IMAGE) != image.as_deref() {
                 match image {
@@ -43,11 +43,11 @@ pub(super) fn patch(
                 }
             }
         }
-        if cx.desired_target().is_some_and(|desired| desired.is_once) && is_done {
+        if ctx.desired_target().is_some_and(|desired| desired.is_once) && is_done {
             patch.remove(labels::ROLLOUT_ONCE);
         }
         let finalizers = &config.metadata.finalizers;
-        if !cx.is_off() && !finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER) {
+        if !ctx.is_off() && !finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER) {
             let ours = std::iter::once(labels::ROLLOUT_FINALIZER.to_owned());
             patch.finalizers = Some(finalizers.iter().cloned().chain(ours).collect());
         }
@@ -59,12 +59,12 @@ pub(super) fn patch(
 /// The history with what is in service now, and with what machines are brought to, or several of them
 /// report to run.
 fn newer_history(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     config: &MachineOsConfig,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
     mut history: History,
 ) -> History {
-    let served = served(cx.snapshot).and_then(|(build, target)| entry(cx, build, target));
+    let served = served(ctx.snapshot).and_then(|(build, target)| entry(ctx, build, target));
     if let Some(newer) = served.and_then(|entry| history.with(entry)) {
         history = newer;
     }
@@ -76,19 +76,19 @@ fn newer_history(
         let known = history.entries().iter().find(|one| current.is_of(one)).cloned();
         let known = known.or_else(|| {
             let rendered = current.config.as_ref();
-            let (build, target) = by_image(config, &cx.snapshot.builds, current.image, rendered)?;
-            entry(cx, build, target).filter(|_| history.has_space())
+            let (build, target) = by_image(config, &ctx.snapshot.builds, current.image, rendered)?;
+            entry(ctx, build, target).filter(|_| history.has_space())
         });
         let ran =
             |entry: &HistoryEntry| history.last_ran().iter().any(|one| one.pin() == entry.pin());
         let of_it = |entry: &HistoryEntry| reported.iter().filter(|one| one.is_of(entry)).count();
         if let Some(entry) = known.filter(|entry| !ran(entry) && is_confirmed(of_it(entry)))
-            && let Some(newer) = history.with_ran(&entry, cx.now)
+            && let Some(newer) = history.with_ran(&entry, ctx.now)
         {
             history = newer;
         }
     }
-    let Some(desired) = cx.desired_target() else {
+    let Some(desired) = ctx.desired_target() else {
         return history;
     };
     let states = || machines.iter().map(|(state, _)| state);
@@ -96,11 +96,11 @@ fn newer_history(
         state.valid_slot().is_some_and(|slot| slot.target == desired.target)
     };
     let have = states().filter(|state| state.has(&desired.target)).count();
-    let Some(entry) = entry(cx, desired.build.clone(), desired.target.clone()) else {
+    let Some(entry) = entry(ctx, desired.build.clone(), desired.target.clone()) else {
         return history;
     };
     let is_used = states().any(gets) || have > 0 && is_confirmed(have);
-    let newer = is_used.then(|| history.with_ran(&entry, cx.now)).flatten();
+    let newer = is_used.then(|| history.with_ran(&entry, ctx.now)).flatten();
     newer.unwrap_or(history)
 }
 
@@ -134,26 +134,27 @@ impl Current {
 }
 
 /// None for the stock image, which has no rendered config.
-fn entry(cx: &Context<'_>, build: PinnedBuild, target: NodeTarget) -> Option<HistoryEntry> {
+fn entry(ctx: &Context<'_>, build: PinnedBuild, target: NodeTarget) -> Option<HistoryEntry> {
     Some(HistoryEntry {
         build: build.name,
         image: target.image,
         config: target.config?,
         machine_part: target.machine_part,
         live_from: target.live_from,
-        since: Time(cx.now),
+        since: Time(ctx.now),
         ran: None,
     })
 }
 
 /// The finalizers without ours, once the machines have what they keep.
-fn on_deletion(cx: &Context<'_>, config: &MachineOsConfig, is_done: bool) -> Option<Vec<String>> {
+fn on_deletion(ctx: &Context<'_>, config: &MachineOsConfig, is_done: bool) -> Option<Vec<String>> {
     let finalizers = &config.metadata.finalizers;
     if !finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER) {
         return None;
     }
     let keeps = OnDelete::of(&config.metadata) == Ok(OnDelete::Keep);
-    let is_stock = matches!(cx.desired, Desired::Target(desired) if desired.is_deletion) && is_done;
+    let is_stock =
+        matches!(ctx.desired, Desired::Target(desired) if desired.is_deletion) && is_done;
     let others = finalizers.iter().filter(|one| *one != labels::ROLLOUT_FINALIZER);
     (keeps || is_stock).then(|| others.cloned().collect())
 }

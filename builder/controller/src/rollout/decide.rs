@@ -87,18 +87,18 @@ fn evaluate_pool(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluatio
     if let Desired::LookUp(lookup) = &desired {
         return Decision::looking_up(lookup.clone(), RolloutReason::LookingUp).into();
     }
-    let cx = Context::new(snapshot, &desired, now);
-    if !cx.is_used() {
+    let ctx = Context::new(snapshot, &desired, now);
+    if !ctx.is_used() {
         return Decision::of(RolloutReason::Off, obsolete_jobs::left_behind(snapshot)).into();
     }
-    Pass::of(&cx).evaluation()
+    Pass::of(&ctx).evaluation()
 }
 
 pub(super) type Machines<'a> = Vec<(MachineState<'a>, Option<SlotPhase>)>;
 
 /// What becomes a decision.
 pub(super) struct Pass<'a> {
-    pub cx: &'a Context<'a>,
+    pub ctx: &'a Context<'a>,
     pub machines: Machines<'a>,
     pub plans: Vec<MachinePlan>,
     pub lookups: Vec<RolloutLookup>,
@@ -107,27 +107,28 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn of(cx: &'a Context<'a>) -> Self {
-        let timeout = cx.snapshot.settings.node_timeout;
-        let machines = cx.snapshot.machines.iter().map(|machine| {
+    fn of(ctx: &'a Context<'a>) -> Self {
+        let timeout = ctx.snapshot.settings.node_timeout;
+        let machines = ctx.snapshot.machines.iter().map(|machine| {
             let mut state = MachineState::of(machine);
-            state.clamp_slot(cx.now);
-            let phase = state.valid_slot().map(|slot| SlotPhase::of(&state, slot, timeout, cx.now));
+            state.clamp_slot(ctx.now);
+            let phase =
+                state.valid_slot().map(|slot| SlotPhase::of(&state, slot, timeout, ctx.now));
             (state, phase)
         });
         let machines: Machines<'a> = machines.collect();
         let plans =
-            machines.iter().map(|(state, phase)| MachinePlan::of(cx, state, phase.as_ref()));
+            machines.iter().map(|(state, phase)| MachinePlan::of(ctx, state, phase.as_ref()));
         let plans: Vec<MachinePlan> = plans.collect();
         let lookups = plans.iter().filter_map(|plan| plan.lookup.clone()).collect();
-        let blocked = Blocked::of(cx);
-        let mut pass = Self { cx, machines, plans, lookups, blocked, requeue_after: None };
+        let blocked = Blocked::of(ctx);
+        let mut pass = Self { ctx, machines, plans, lookups, blocked, requeue_after: None };
         pass.requeue();
         pass
     }
 
     fn evaluation(mut self) -> RolloutEvaluation {
-        let (mut given, (mut removals, mut jobs), mut parts) = if self.cx.may_create_jobs() {
+        let (mut given, (mut removals, mut jobs), mut parts) = if self.ctx.may_create_jobs() {
             (self.choose_slots(), self.stage_jobs(), self.part_jobs())
         } else {
             (Vec::new(), (Vec::new(), Vec::new()), Vec::new())
@@ -140,8 +141,8 @@ impl<'a> Pass<'a> {
         {
             (given, removals, jobs, parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         }
-        let results = &self.cx.snapshot.lookup_results;
-        match (self.cx.target(), self.cx.target_image()) {
+        let results = &self.ctx.snapshot.lookup_results;
+        match (self.ctx.target(), self.ctx.target_image()) {
             (None, _) => {}
             (Some(target), None) if asks_registry => {
                 let lookup = RolloutLookup::Image(target.image.clone());
@@ -182,25 +183,25 @@ impl<'a> Pass<'a> {
             decision.lookups = self.lookups;
             return decision.into();
         }
-        if let Some(target) = self.cx.rolls_to() {
+        if let Some(target) = self.ctx.rolls_to() {
             given.iter().for_each(|name| self.give_slot(name, target));
         }
-        if self.cx.may_create_jobs() {
+        if self.ctx.may_create_jobs() {
             self.explain_waits(&given);
         }
         // These cost their machines only, so what stops the others comes before.
         if let Some(Blocked { reason, message }) =
-            Blocked::by_refused(&self.cx.snapshot.refused_writes)
+            Blocked::by_refused(&self.ctx.snapshot.refused_writes)
         {
             self.block(reason, message, Some(ROLLOUT_PROBLEM));
         }
-        if let Some(Blocked { reason, message }) = Blocked::by_shared_nodes(self.cx.snapshot) {
+        if let Some(Blocked { reason, message }) = Blocked::by_shared_nodes(self.ctx.snapshot) {
             self.block(reason, message, None);
         }
         let reports =
-            self.cx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
-        if reports && self.cx.may_create_jobs() {
-            let found = staging::report_jobs(self.cx.snapshot, &self.machines, self.cx.now);
+            self.ctx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
+        if reports && self.ctx.may_create_jobs() {
+            let found = staging::report_jobs(self.ctx.snapshot, &self.machines, self.ctx.now);
             jobs.extend(self.begin(found));
         }
         jobs.extend(removals.into_iter().chain(parts));
@@ -211,15 +212,15 @@ impl<'a> Pass<'a> {
         let standings: Vec<Standing> = self.standings();
         // Shared nodes are of this pool once their labels are corrected.
         let is_done =
-            self.cx.snapshot.shared_nodes.is_empty() && standings.iter().all(|one| one.is_updated);
+            self.ctx.snapshot.shared_nodes.is_empty() && standings.iter().all(|one| one.is_updated);
         // More machines may have come unseen.
-        let is_seen = self.cx.snapshot.cluster.broken_watch.is_none();
+        let is_seen = self.ctx.snapshot.cluster.broken_watch.is_none();
         let is_clean = is_done && is_seen && !self.removes_images();
-        let marks = config_marks::patch(self.cx, &self.machines, is_clean);
+        let marks = config_marks::patch(self.ctx, &self.machines, is_clean);
         let mut actions: Vec<Action> = marks.into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
             let patch = plan.marks.patch(state.machine);
-            let events = machine_events::events(self.cx, state, plan, patch.is_some());
+            let events = machine_events::events(self.ctx, state, plan, patch.is_some());
             actions.extend(patch);
             // A rejected patch ends the pass, and what did not happen is not reported.
             actions.extend(events);
@@ -230,18 +231,18 @@ impl<'a> Pass<'a> {
         }
         actions.extend(jobs.into_iter().map(Action::from));
         // Until the target is known, the status stays what it is.
-        let status = (!self.cx.is_target_pending())
-            .then(|| pool_status::update(self.cx, &standings, self.blocked.as_ref()));
+        let status = (!self.ctx.is_target_pending())
+            .then(|| pool_status::update(self.ctx, &standings, self.blocked.as_ref()));
         let status = status.flatten();
-        let events = pool_events::events(self.cx, status.as_ref());
+        let events = pool_events::events(self.ctx, status.as_ref());
         actions.extend(status.map(|update| {
-            let pool = object::target(Kind::MachineConfigPool, &self.cx.snapshot.pool.metadata);
+            let pool = object::target(Kind::MachineConfigPool, &self.ctx.snapshot.pool.metadata);
             Action::ReplaceStatus(pool, NewStatus::Fields(json!(update)))
         }));
         actions.extend(events);
         let reason = self.reason(&standings, is_done);
         let figures =
-            (!self.cx.is_target_pending()).then(|| RolloutFigures::of(&standings, &reason));
+            (!self.ctx.is_target_pending()).then(|| RolloutFigures::of(&standings, &reason));
         let decision =
             Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) };
         RolloutEvaluation { decision, figures }
@@ -266,7 +267,7 @@ impl<'a> Pass<'a> {
 
     /// The Jobs that change machines without a reboot.
     fn part_jobs(&mut self) -> Vec<NodeJobRequest> {
-        let PartJobs { found, stopped } = part_jobs::part_jobs(self.cx, &self.machines);
+        let PartJobs { found, stopped } = part_jobs::part_jobs(self.ctx, &self.machines);
         if let Some(message) = stopped {
             self.block("MachinesFailed", message, Some(ROLLOUT_PROBLEM));
         }
@@ -276,11 +277,11 @@ impl<'a> Pass<'a> {
     /// The Jobs that remove a staged image from machines that run the target, which needs no
     /// registry, and those that stage the target.
     fn stage_jobs(&mut self) -> (Vec<NodeJobRequest>, Vec<NodeJobRequest>) {
-        let Some(target) = self.cx.stages() else {
+        let Some(target) = self.ctx.stages() else {
             return (Vec::new(), Vec::new());
         };
         let digest = target.image.digest();
-        let found = staging::stage_jobs(self.cx, &self.machines, target);
+        let found = staging::stage_jobs(self.ctx, &self.machines, target);
         let jobs = self.begin(found).into_iter();
         let states = self.machines.iter().map(|(state, _)| state);
         jobs.partition(|job| {
@@ -291,12 +292,12 @@ impl<'a> Pass<'a> {
     /// Whether the machine part of the target may be brought to machines: its config must still have
     /// this part. None while the config is looked up.
     fn may_bring_part(&mut self) -> Option<bool> {
-        let target = self.cx.target();
+        let target = self.ctx.target();
         let part = target.and_then(|target| Some((target.config.as_ref()?, target.machine_part?)));
         let Some((config, part)) = part else {
             return Some(true);
         };
-        match self.cx.snapshot.lookup_results.machine_parts.get(config) {
+        match self.ctx.snapshot.lookup_results.machine_parts.get(config) {
             None => {
                 self.lookups.push(RolloutLookup::MachinePart(config.clone()));
                 None
@@ -316,7 +317,7 @@ impl<'a> Pass<'a> {
 
     /// Whether another image than the target is still staged somewhere, and can be removed.
     fn removes_images(&self) -> bool {
-        let Some(target) = self.cx.stages() else {
+        let Some(target) = self.ctx.stages() else {
             return false;
         };
         let mut all = self.machines.iter().zip(&self.plans);
@@ -327,34 +328,34 @@ impl<'a> Pass<'a> {
     }
 
     fn requeue(&mut self) {
-        let cx = self.cx;
+        let ctx = self.ctx;
         let mut soonest: Vec<Duration> = Vec::new();
         for ((state, phase), plan) in self.machines.iter().zip(&self.plans) {
             soonest.extend(plan.requeue_after);
             soonest.extend(state.jobs().filter_map(|job| job.awaits_pod));
-            soonest.extend(next_try(cx, state, phase.as_ref()));
+            soonest.extend(next_try(ctx, state, phase.as_ref()));
             if phase.as_ref().is_some_and(|phase| !phase.is_failed()) {
                 soonest.push(TIMEOUT_CHECK);
             }
         }
-        if matches!(cx.desired, Desired::Unknown(_)) {
+        if matches!(ctx.desired, Desired::Unknown(_)) {
             soonest.push(ROLLOUT_PROBLEM);
         }
-        if cx.snapshot.cluster.broken_watch.is_some() {
+        if ctx.snapshot.cluster.broken_watch.is_some() {
             soonest.push(ROLLOUT_WATCH);
         }
         self.again(soonest.into_iter().min());
     }
 
     fn standings(&self) -> Vec<Standing> {
-        let target = self.cx.target();
+        let target = self.ctx.target();
         let all = self.machines.iter().zip(&self.plans);
         all.map(|((state, phase), plan)| Standing {
             name: state.name().to_owned(),
-            progress: MachineProgress::of(self.cx, state, phase.as_ref(), plan),
+            progress: MachineProgress::of(self.ctx, state, phase.as_ref(), plan),
             slot_since: match state.valid_slot() {
                 Some(slot) => Some(slot.since.0),
-                None => plan.is_given.then_some(self.cx.now),
+                None => plan.is_given.then_some(self.ctx.now),
             },
             is_available: state.is_available(),
             has_slot: state.has_slot() || plan.is_given,
@@ -376,17 +377,17 @@ impl<'a> Pass<'a> {
         if let Some(Blocked { reason, message }) = &self.blocked {
             return RolloutReason::Blocked { reason, message: message.clone() };
         }
-        if self.cx.snapshot.is_pool_missing {
+        if self.ctx.snapshot.is_pool_missing {
             let names = self.machines.iter().map(|(state, _)| state.name().to_owned());
             return RolloutReason::NoPool(names.collect());
         }
-        if self.cx.snapshot.pool.metadata.is_being_deleted() {
+        if self.ctx.snapshot.pool.metadata.is_being_deleted() {
             return RolloutReason::Deleting;
         }
-        if self.cx.is_target_pending() {
+        if self.ctx.is_target_pending() {
             return RolloutReason::LookingUp;
         }
-        let Some(desired) = self.cx.desired_target().filter(|_| !self.cx.is_off()) else {
+        let Some(desired) = self.ctx.desired_target().filter(|_| !self.ctx.is_off()) else {
             return RolloutReason::Off;
         };
         let build = desired.build.to_string();
@@ -394,7 +395,7 @@ impl<'a> Pass<'a> {
         let machines = standings.len();
         if is_done {
             RolloutReason::Updated(build)
-        } else if self.cx.snapshot.pool.spec.paused {
+        } else if self.ctx.snapshot.pool.spec.paused {
             RolloutReason::Paused(build)
         } else if desired.mode == RolloutMode::Stage {
             let staged = count(|one| one.is_staged || one.is_updated);

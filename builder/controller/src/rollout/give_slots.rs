@@ -19,8 +19,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 impl Pass<'_> {
     /// The machines that get a slot now.
     pub fn choose_slots(&mut self) -> Vec<String> {
-        let snapshot = self.cx.snapshot;
-        let Some(target) = self.cx.rolls_to() else {
+        let snapshot = self.ctx.snapshot;
+        let Some(target) = self.ctx.rolls_to() else {
             return Vec::new();
         };
         let max = &snapshot.pool.spec.max_unavailable;
@@ -72,14 +72,14 @@ impl Pass<'_> {
     /// These machines, if the slots in the cache are those of this moment. Each patch is guarded by
     /// the version of its own Node alone, so a late view could exceed a limit of several nodes.
     fn with_current_view(&mut self, names: Vec<String>) -> Vec<String> {
-        let cluster = &self.cx.snapshot.cluster;
+        let cluster = &self.ctx.snapshot.cluster;
         if let Some(watch) = &cluster.broken_watch {
             let message =
                 format!("no machine is rebooted: the watch failed: {watch}; check the API server");
             self.block("WatchFailed", message, Some(ROLLOUT_WATCH));
             return Vec::new();
         }
-        match &self.cx.snapshot.lookup_results.slots {
+        match &self.ctx.snapshot.lookup_results.slots {
             None => {
                 self.lookups.push(RolloutLookup::Slots);
                 names
@@ -116,7 +116,7 @@ impl Pass<'_> {
     }
 
     pub fn give_slot(&mut self, name: &str, target: &NodeTarget) {
-        let now = self.cx.now;
+        let now = self.ctx.now;
         let found = self.machines.iter().zip(&mut self.plans);
         for ((state, _), plan) in found.filter(|((state, _), _)| state.name() == name) {
             let attempt = state.next_attempt(target);
@@ -132,12 +132,12 @@ impl Pass<'_> {
                     .metadata
                     .annotation(labels::SCALE_DOWN_DISABLED)
                     .is_none(),
-                without_drain: drain::is_skipped(state, &self.cx.snapshot.cluster),
+                without_drain: drain::is_skipped(state, &self.ctx.snapshot.cluster),
                 applying: None,
                 failure: None,
             };
             let is_blind = state.is_control_plane()
-                && self.cx.snapshot.lookup_results.control_plane
+                && self.ctx.snapshot.lookup_results.control_plane
                     == Some(ControlPlaneHealth::Healthy { is_etcd_external: true });
             plan.give(&slot, state, is_blind);
         }
@@ -150,7 +150,7 @@ fn candidate<'a>(
     phase: Option<&SlotPhase>,
     target: &NodeTarget,
 ) -> SlotCandidate<'a> {
-    let cx = pass.cx;
+    let ctx = pass.ctx;
     let metadata = &state.machine.metadata;
     SlotCandidate {
         name: state.name(),
@@ -160,19 +160,19 @@ fn candidate<'a>(
         has_slot: state.has_slot(),
         is_failed: phase.is_some_and(SlotPhase::is_failed)
             || state.valid_slot().is_some_and(|slot| slot.failure.is_some())
-            || cx.fallback_wait(state).is_some()
-            || part_failure(state, target, cx.now).is_some(),
+            || ctx.fallback_wait(state).is_some()
+            || part_failure(state, target, ctx.now).is_some(),
         is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
         is_staged: state.staged.as_ref() == Some(target)
             && state.report.is_some()
             && !state.has(target)
-            && !cx.may_go_live(state)
+            && !ctx.may_go_live(state)
             && !state.is_part_changing()
-            && cx.is_for(state)
-            && !cx.is_held_back(state)
+            && ctx.is_for(state)
+            && !ctx.is_held_back(state)
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),
-        is_own: cx.is_own(state),
-        is_own_held: cx.is_own(state) && pass.holds_own().is_some(),
+        is_own: ctx.is_own(state),
+        is_own_held: ctx.is_own(state) && pass.holds_own().is_some(),
     }
 }

@@ -10,7 +10,7 @@ use mosb_plan::api::labels;
 
 /// The events of the changes that this pass makes to a machine. `is_changed`: its marks change.
 pub(super) fn events(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     state: &MachineState<'_>,
     plan: &MachinePlan,
     is_changed: bool,
@@ -32,7 +32,7 @@ pub(super) fn events(
     let slot = annotation(labels::NODE_SLOT).unwrap_or_default();
     let of_slot = |reason, text: String| {
         // Cancelled and given again, the same slot is another one.
-        let since = if plan.is_given { cx.now.to_string() } else { String::new() };
+        let since = if plan.is_given { ctx.now.to_string() } else { String::new() };
         event(reason, &format!("{} {slot} {since} {text}", state.machine.boot_id), text)
     };
     events.extend(plan.event.clone().map(|(reason, text)| of_slot(reason, text)));

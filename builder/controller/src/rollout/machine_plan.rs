@@ -42,21 +42,21 @@ pub(super) struct MachinePlan {
 }
 
 impl MachinePlan {
-    pub fn of(cx: &Context<'_>, state: &MachineState<'_>, phase: Option<&SlotPhase>) -> Self {
+    pub fn of(ctx: &Context<'_>, state: &MachineState<'_>, phase: Option<&SlotPhase>) -> Self {
         let mut plan = Self::default();
         if state.is_being_deleted() {
             return plan;
         }
-        let is_part = cx.is_part(state);
+        let is_part = ctx.is_part(state);
         if is_part {
-            plan.common_marks(cx, state);
+            plan.common_marks(ctx, state);
         }
         let slot = match (&state.slot, phase) {
             (SlotMark::Valid(slot), Some(phase)) => {
-                if MachineState::of(state.machine).clamp_slot(cx.now) {
+                if MachineState::of(state.machine).clamp_slot(ctx.now) {
                     plan.marks.slot(Some(slot));
                 }
-                plan.advance(cx, state, slot, phase)
+                plan.advance(ctx, state, slot, phase)
             }
             (SlotMark::Unreadable, _) => {
                 let text = "annotation mosb.dev/slot is not readable; check the machine, uncordon the node if it runs the pool's image, and remove the annotation";
@@ -65,16 +65,16 @@ impl MachinePlan {
             }
             _ => {
                 if is_part {
-                    plan.free_marks(cx, state);
+                    plan.free_marks(ctx, state);
                 }
                 None
             }
         };
         if is_part {
-            plan.waiting = plan.waiting.take().or_else(|| state.job_waiting(cx.now));
+            plan.waiting = plan.waiting.take().or_else(|| state.job_waiting(ctx.now));
         }
         for job in &state.machine.jobs {
-            if is_obsolete(cx, state, slot.as_ref(), job) {
+            if is_obsolete(ctx, state, slot.as_ref(), job) {
                 plan.delete.push(deletion(job));
             } else if !job.has_login
                 && job.phase == JobPhase::Running
@@ -82,7 +82,7 @@ impl MachinePlan {
                 && let Some(target) = &job.target
             {
                 plan.actions.push(Action::Effect(RolloutEffect::CreateLogin(Box::new(
-                    cx.login(job, target),
+                    ctx.login(job, target),
                 ))));
             }
         }
@@ -106,16 +106,16 @@ impl MachinePlan {
     }
 
     /// What the machine reported, and what is staged on it.
-    fn common_marks(&mut self, cx: &Context<'_>, state: &MachineState<'_>) {
-        if cx.target().is_some() {
-            self.marks.fallback(cx.fallback(state).as_ref());
+    fn common_marks(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
+        if ctx.target().is_some() {
+            self.marks.fallback(ctx.fallback(state).as_ref());
         }
         // What was staged in an earlier boot stays until it is known what became of it.
         let Some(report) = &state.report else {
             return;
         };
         self.marks.report(report);
-        let (image, config) = cx.current(state);
+        let (image, config) = ctx.current(state);
         self.marks.current(image, config);
         let has_booted =
             |staged: &NodeTarget| state.runs(staged.image.digest()) && state.has(staged);
@@ -128,20 +128,20 @@ impl MachinePlan {
     }
 
     /// A machine without a slot.
-    fn free_marks(&mut self, cx: &Context<'_>, state: &MachineState<'_>) {
-        let part = state.job_state(state.job(NodeVerb::Part, cx.target()));
+    fn free_marks(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
+        let part = state.job_state(state.job(NodeVerb::Part, ctx.target()));
         let gets_part = part == JobState::Running;
         if state.report.is_some() {
-            match cx.target().filter(|target| state.has(target) || gets_part) {
+            match ctx.target().filter(|target| state.has(target) || gets_part) {
                 Some(target) => self.marks.desired_target(target),
                 // Without a slot, the machine should stay what it is.
                 None => {
-                    let (image, config) = cx.current(state);
+                    let (image, config) = ctx.current(state);
                     self.marks.desired(image, config);
                 }
             }
         }
-        match cx.trouble(state) {
+        match ctx.trouble(state) {
             Some(Trouble::Unreconcilable(text)) => {
                 self.marks.state(NodeState::Unreconcilable, &text);
                 self.degraded = Some(text);
@@ -151,7 +151,7 @@ impl MachinePlan {
                 self.degraded = Some(text);
             }
             None if gets_part => self.marks.state(NodeState::Working, ""),
-            None if state.report.is_some() && cx.knows_trouble(state) => {
+            None if state.report.is_some() && ctx.knows_trouble(state) => {
                 self.marks.state(NodeState::Done, "");
             }
             None => {}
@@ -161,7 +161,7 @@ impl MachinePlan {
 
 /// What is due for a machine that has no slot.
 pub(super) fn next_try(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     state: &MachineState<'_>,
     phase: Option<&SlotPhase>,
 ) -> Option<Duration> {
@@ -170,15 +170,15 @@ pub(super) fn next_try(
         staging::Tries::Due(_) | staging::Tries::UnderWay | staging::Tries::Final => None,
     };
     if state.report.is_none() {
-        return wait(staging::tries(state, NodeVerb::Report, None, cx.now));
+        return wait(staging::tries(state, NodeVerb::Report, None, ctx.now));
     }
-    let part = cx.rolls_to().filter(|target| part_jobs::wants_part(cx, state, target));
+    let part = ctx.rolls_to().filter(|target| part_jobs::wants_part(ctx, state, target));
     let part =
-        part.and_then(|target| wait(staging::tries(state, NodeVerb::Part, Some(target), cx.now)));
-    let staged = cx.stages().filter(|target| staging::wants_stage(cx, state, phase, target));
+        part.and_then(|target| wait(staging::tries(state, NodeVerb::Part, Some(target), ctx.now)));
+    let staged = ctx.stages().filter(|target| staging::wants_stage(ctx, state, phase, target));
     let staged = staged
-        .and_then(|target| wait(staging::tries(state, NodeVerb::Stage, Some(target), cx.now)));
-    let held = match cx.fallback_wait(state) {
+        .and_then(|target| wait(staging::tries(state, NodeVerb::Stage, Some(target), ctx.now)));
+    let held = match ctx.fallback_wait(state) {
         Some(FallbackWait::For(left)) => Some(left),
         Some(FallbackWait::Over | FallbackWait::Final) | None => None,
     };

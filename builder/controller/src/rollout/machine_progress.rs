@@ -71,7 +71,7 @@ impl MachineProgress {
     }
 
     pub(super) fn of(
-        cx: &Context<'_>,
+        ctx: &Context<'_>,
         state: &MachineState<'_>,
         phase: Option<&SlotPhase>,
         plan: &MachinePlan,
@@ -91,16 +91,16 @@ impl MachineProgress {
             None if plan.is_given => Self::Draining,
             // Its slot is not readable.
             None if state.has_slot() => Self::Degraded,
-            None => Self::without_slot(cx, state),
+            None => Self::without_slot(ctx, state),
         }
     }
 
-    fn without_slot(cx: &Context<'_>, state: &MachineState<'_>) -> Self {
-        let target = cx.target();
+    fn without_slot(ctx: &Context<'_>, state: &MachineState<'_>) -> Self {
+        let target = ctx.target();
         if target.is_some_and(|target| state.has(target)) {
             return Self::Updated;
         }
-        match cx.trouble(state) {
+        match ctx.trouble(state) {
             Some(Trouble::Unreconcilable(_)) => return Self::Unreconcilable,
             Some(Trouble::Failing(_)) => return Self::Degraded,
             None => {}

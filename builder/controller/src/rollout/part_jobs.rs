@@ -24,7 +24,7 @@ const MAX_PARTS: usize = 10;
 const MAX_NAMES: usize = 3;
 
 /// Whether a machine should get this target without a reboot now.
-pub(super) fn wants_part(cx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) -> bool {
+pub(super) fn wants_part(ctx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) -> bool {
     let is_staged = state.staged.as_ref() == Some(target);
     let may = if state.runs(target.image.digest()) {
         // What is staged in its place is removed first; kernel arguments that are staged need a
@@ -32,7 +32,7 @@ pub(super) fn wants_part(cx: &Context<'_>, state: &MachineState<'_>, target: &No
         !state.is_to_unstage(target) && !is_staged && !state.needs_reboot(target)
     } else {
         // The next boot has the same files.
-        is_staged && cx.may_go_live(state) && !cx.is_held_back(state)
+        is_staged && ctx.may_go_live(state) && !ctx.is_held_back(state)
     };
     may && !state.has_slot()
         && !state.has(target)
@@ -66,22 +66,22 @@ pub(super) struct PartJobs {
 /// The Jobs that bring it, if machines are changed now: to one machine alone, then to as many at once
 /// as have it. Two machines that failed stop it for all others.
 pub(super) fn part_jobs(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
 ) -> PartJobs {
-    let Some(target) = cx.rolls_to() else {
+    let Some(target) = ctx.rolls_to() else {
         return PartJobs::default();
     };
     let states = || machines.iter().map(|(state, _)| state);
     let mut due: Vec<(u32, &MachineState<'_>)> = states()
-        .filter(|state| wants_part(cx, state, target))
-        .filter_map(|state| match staging::tries(state, NodeVerb::Part, Some(target), cx.now) {
+        .filter(|state| wants_part(ctx, state, target))
+        .filter_map(|state| match staging::tries(state, NodeVerb::Part, Some(target), ctx.now) {
             Tries::Due(number) => Some((number, state)),
             Tries::UnderWay | Tries::Waiting(_) | Tries::Final => None,
         })
         .collect();
     let failures: Vec<(&str, String)> = states()
-        .filter_map(|state| Some((state.name(), part_failure(state, target, cx.now)?)))
+        .filter_map(|state| Some((state.name(), part_failure(state, target, ctx.now)?)))
         .collect();
     let all = due.len();
     if failures.len() > MAX_FAILED {
@@ -89,7 +89,7 @@ pub(super) fn part_jobs(
     }
     let stopped = (due.len() < all).then(|| stopped(&failures));
     due.sort_by_key(|(number, _)| *number);
-    let running = states().flat_map(|state| state.jobs_in_place(cx.now));
+    let running = states().flat_map(|state| state.jobs_in_place(ctx.now));
     let running = running.filter(|job| job.verb == NodeVerb::Part).count();
     let is_booted = |state: &MachineState<'_>| state.runs(target.image.digest());
     // Machines of one kind say nothing about the others.
@@ -105,7 +105,7 @@ pub(super) fn part_jobs(
             continue;
         }
         found.jobs.push(NodeJobRequest::new(
-            cx.snapshot,
+            ctx.snapshot,
             state.machine,
             NodeVerb::Part,
             Some(&from_booted(state, target)),

@@ -10,12 +10,12 @@ use mosb_plan::api::{Condition, condition};
 
 /// The events of this write of the pool's status. They follow it, so that a write that is rejected
 /// or repeated causes none.
-pub(super) fn events(cx: &Context<'_>, update: Option<&PoolStatusUpdate>) -> Vec<Action> {
+pub(super) fn events(ctx: &Context<'_>, update: Option<&PoolStatusUpdate>) -> Vec<Action> {
     let Some(update) = update else {
         return Vec::new();
     };
-    let metadata = &cx.snapshot.pool.metadata;
-    let old = |kind: &str| condition(&cx.snapshot.pool.status.conditions, kind);
+    let metadata = &ctx.snapshot.pool.metadata;
+    let old = |kind: &str| condition(&ctx.snapshot.pool.status.conditions, kind);
     let new = |kind: &str| condition(&update.conditions, kind);
     let is_true = |one: Option<&Condition>| one.is_some_and(Condition::is_true);
     let begins = |kind: &str| new(kind).filter(|one| one.is_true() && !is_true(old(kind)));
@@ -41,7 +41,7 @@ pub(super) fn events(cx: &Context<'_>, update: Option<&PoolStatusUpdate>) -> Vec
     found.extend(begins("Updated").map(|one| (EventReason::RolloutCompleted, message(one))));
     let on = || regarding("MachineConfigPool", metadata);
     // The same change may come again, which is another event.
-    let edge = |text: &str| format!("{} {text}", cx.now);
+    let edge = |text: &str| format!("{} {text}", ctx.now);
     let events = found.into_iter();
     events
         .map(|(reason, text)| Action::Event(new_event(on(), reason, &edge(&text), text)))

@@ -51,14 +51,14 @@ pub(super) struct Standing {
 
 /// What changes of the pool's status; none if it is unchanged.
 pub(super) fn update(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     machines: &[Standing],
     blocked: Option<&Blocked>,
 ) -> Option<PoolStatusUpdate> {
-    if cx.snapshot.is_pool_missing {
+    if ctx.snapshot.is_pool_missing {
         return None;
     }
-    let pool = &cx.snapshot.pool;
+    let pool = &ctx.snapshot.pool;
     let count = |is: &dyn Fn(&Standing) -> bool| {
         i64::try_from(machines.iter().filter(|one| is(one)).count()).expect("less than 2^63")
     };
@@ -74,11 +74,11 @@ pub(super) fn update(
     };
     let is_done =
         update.ready_machine_count == update.machine_count && update.unavailable_machine_count == 0;
-    let is_newest = cx.desired_target().is_some_and(|desired| is_newest(cx, desired.is_pinned));
+    let is_newest = ctx.desired_target().is_some_and(|desired| is_newest(ctx, desired.is_pinned));
     if is_done && is_newest {
-        update.configuration = configuration(cx);
+        update.configuration = configuration(ctx);
     }
-    conditions(cx, machines, is_done && is_newest, blocked, &mut update.conditions);
+    conditions(ctx, machines, is_done && is_newest, blocked, &mut update.conditions);
     is_changed(pool, &update).then_some(update)
 }
 
@@ -96,19 +96,19 @@ fn is_changed(pool: &MachineConfigPool, update: &PoolStatusUpdate) -> bool {
 }
 
 /// Whether the target is of the pool's rendered config, or of what the pool is pinned to.
-fn is_newest(cx: &Context<'_>, is_pinned: bool) -> bool {
-    let config = cx.target().and_then(|target| target.config.as_ref());
-    let rendered = &cx.snapshot.pool.spec.configuration.name;
+fn is_newest(ctx: &Context<'_>, is_pinned: bool) -> bool {
+    let config = ctx.target().and_then(|target| target.config.as_ref());
+    let rendered = &ctx.snapshot.pool.spec.configuration.name;
     is_pinned || config.is_none_or(|config| config.to_string() == *rendered)
 }
 
 /// The rendered config that the machines have; none for the stock image, which is of no config.
-fn configuration(cx: &Context<'_>) -> Option<Value> {
-    let name = cx.target()?.config.as_ref()?.to_string();
+fn configuration(ctx: &Context<'_>) -> Option<Value> {
+    let name = ctx.target()?.config.as_ref()?.to_string();
     let reference =
         |name: &str| json!({ "apiVersion": API_VERSION, "kind": "MachineConfig", "name": name });
     let mut configuration = reference(&name);
-    let wanted = &cx.snapshot.pool.spec.configuration;
+    let wanted = &ctx.snapshot.pool.spec.configuration;
     let source: Vec<Value> = if wanted.name == name {
         wanted.source.iter().map(|source| reference(&source.name)).collect()
     } else {
@@ -120,19 +120,19 @@ fn configuration(cx: &Context<'_>) -> Option<Value> {
 
 /// Sets the conditions that a roll-out writes; others stay.
 fn conditions(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     machines: &[Standing],
     is_done: bool,
     blocked: Option<&Blocked>,
     list: &mut Vec<Condition>,
 ) {
-    let now = cx.now;
+    let now = ctx.now;
     let mut set = |kind: &str, is_true: bool, reason: &str, message: &str| {
         let message: String = message.chars().take(MESSAGE).collect();
         let status = if is_true { "True" } else { "False" };
         set_condition(list, kind, (status, reason, &message), now);
     };
-    let name = cx.desired_target().map(|desired| {
+    let name = ctx.desired_target().map(|desired| {
         let config = desired.target.config.as_ref().map(ToString::to_string);
         config.unwrap_or_else(|| desired.build.to_string())
     });
@@ -140,15 +140,15 @@ fn conditions(
         one.degraded.as_ref().map(|text| format!("node {} is reporting: {text:?}", one.name))
     });
     let reason = if degraded.is_empty() { "" } else { ROLLOUT_NODES_DEGRADED };
-    let pinned = pinned(cx);
+    let pinned = pinned(ctx);
     if is_done {
         let name = name.unwrap_or_default();
         set("Updated", true, "", &format!("All nodes are updated with {name}{pinned}"));
         set("Updating", false, "", "");
     } else {
         set("Updated", false, "", pinned.trim_start_matches("; "));
-        let (is_updating, message) = progress(cx, machines, name.as_deref());
-        set("Updating", is_updating, "", &format!("{message}{}", not_built(cx)));
+        let (is_updating, message) = progress(ctx, machines, name.as_deref());
+        set("Updating", is_updating, "", &format!("{message}{}", not_built(ctx)));
     }
     set("NodeDegraded", !degraded.is_empty(), reason, &degraded);
     match blocked {
@@ -161,8 +161,8 @@ fn conditions(
 }
 
 /// What a pinned pool adds to its messages.
-fn pinned(cx: &Context<'_>) -> String {
-    let Some(desired) = cx.desired_target().filter(|desired| desired.is_pinned) else {
+fn pinned(ctx: &Context<'_>) -> String {
+    let Some(desired) = ctx.desired_target().filter(|desired| desired.is_pinned) else {
         return String::new();
     };
     let newer = desired.newer.as_ref().map(|newer| format!("; {newer} is newer"));
@@ -170,29 +170,29 @@ fn pinned(cx: &Context<'_>) -> String {
 }
 
 /// Why the image of the pool's rendered config is not built; empty if it is, or if nothing prevents that.
-fn not_built(cx: &Context<'_>) -> String {
-    if cx.desired_target().is_some_and(|desired| is_newest(cx, desired.is_pinned)) {
+fn not_built(ctx: &Context<'_>) -> String {
+    if ctx.desired_target().is_some_and(|desired| is_newest(ctx, desired.is_pinned)) {
         return String::new();
     }
-    let config = cx.snapshot.config.as_ref();
+    let config = ctx.snapshot.config.as_ref();
     let blocked = config.and_then(|config| condition(&config.status.conditions, BLOCKED));
     let Some(blocked) = blocked.filter(|blocked| blocked.is_true()) else {
         return String::new();
     };
-    let rendered = &cx.snapshot.pool.spec.configuration.name;
+    let rendered = &ctx.snapshot.pool.spec.configuration.name;
     let (reason, message) = (&blocked.reason, &blocked.message);
     let text = format!("; no image of {rendered} is built: {reason}: {message}");
     text.chars().take(BLOCKED_MESSAGE).collect()
 }
 
 /// Whether machines are on their way, and a text for people.
-fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (bool, String) {
-    let Some((desired, name)) = cx.desired_target().zip(name) else {
+fn progress(ctx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (bool, String) {
+    let Some((desired, name)) = ctx.desired_target().zip(name) else {
         let text =
             format!("no image is rolled out; the machines keep what they run{}", runs(machines));
         return (false, text);
     };
-    if cx.snapshot.pool.spec.paused {
+    if ctx.snapshot.pool.spec.paused {
         return (false, format!("Pool is paused; will not update to {name}"));
     }
     let behind =
@@ -216,9 +216,9 @@ fn progress(cx: &Context<'_>, machines: &[Standing], name: Option<&str>) -> (boo
         }
         RolloutMode::Automatic => {
             let waiting = waiting(machines);
-            let rendered = &cx.snapshot.pool.spec.configuration.name;
+            let rendered = &ctx.snapshot.pool.spec.configuration.name;
             let is_all = machines.iter().all(|one| one.is_updated);
-            if is_all && !is_newest(cx, desired.is_pinned) {
+            if is_all && !is_newest(ctx, desired.is_pinned) {
                 return (true, format!("Waiting for the image of {rendered}"));
             }
             (true, format!("All nodes are updating to {name}{}{waiting}", full(machines)))

@@ -30,7 +30,7 @@ impl MachinePlan {
     /// A machine with a slot. Returns the slot that it has afterwards.
     pub fn advance(
         &mut self,
-        cx: &Context<'_>,
+        ctx: &Context<'_>,
         state: &MachineState<'_>,
         slot: &Slot,
         phase: &SlotPhase,
@@ -42,19 +42,19 @@ impl MachinePlan {
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
             }
-            SlotPhase::Draining if cx.takes_back(slot) && !may_have_job(slot, cx.now) => {
-                self.take_back(cx, state, slot);
+            SlotPhase::Draining if ctx.takes_back(slot) && !may_have_job(slot, ctx.now) => {
+                self.take_back(ctx, state, slot);
                 return None;
             }
             // A registry is still asked which image it is, as that of the stock image: until the answer, all
             // stays as it is.
-            SlotPhase::Draining if cx.is_target_pending() && !cx.may_run(&slot.target) => {}
-            SlotPhase::Draining => return Some(self.drain(cx, state, slot)),
+            SlotPhase::Draining if ctx.is_target_pending() && !ctx.may_run(&slot.target) => {}
+            SlotPhase::Draining => return Some(self.drain(ctx, state, slot)),
             SlotPhase::Applying { is_rebooting: false } => {
                 self.under_way(
                     slot,
                     NodeState::Working,
-                    &state.job_waiting(cx.now).unwrap_or_default(),
+                    &state.job_waiting(ctx.now).unwrap_or_default(),
                 );
             }
             SlotPhase::Applying { is_rebooting: true } => {
@@ -96,11 +96,11 @@ impl MachinePlan {
             }
             SlotPhase::Failed { retry_in } => {
                 self.requeue_after = *retry_in;
-                return self.failed(cx, state, slot);
+                return self.failed(ctx, state, slot);
             }
             SlotPhase::Lost { since } => {
                 let text = if state.machine.ready && state.machine.boot_id == slot.boot_id {
-                    let why = state.job_waiting(cx.now).map(|why| format!(": {why}"));
+                    let why = state.job_waiting(ctx.now).map(|why| format!(": {why}"));
                     let why = why.unwrap_or_else(|| "; see its pod in mosb-rollout".to_owned());
                     format!("not rebooted: its Job runs since {since}{why}")
                 } else {
@@ -116,7 +116,7 @@ impl MachinePlan {
     }
 
     /// A machine whose `apply` Job is not seen. Returns the slot that it has afterwards.
-    fn drain(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Slot {
+    fn drain(&mut self, ctx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Slot {
         let mut next = slot.clone();
         let mut held = None;
         let machine = state.machine;
@@ -127,7 +127,7 @@ impl MachinePlan {
         // The Jobs of a machine that is not Ready would wait, and its pods don't end.
         if !machine.ready {
             self.waiting = Some("it is not Ready".to_owned());
-        } else if !cx.may_create_jobs() {
+        } else if !ctx.may_create_jobs() {
             // Nothing would follow the drain; the condition of the pool has the reason.
             self.waiting = Some("no Job may be created".to_owned());
         } else if is_uncordoned {
@@ -135,11 +135,11 @@ impl MachinePlan {
             self.waiting = Some("somebody uncordoned it".to_owned());
             self.requeue_after = Some(LIST_REQUEUE);
         } else if slot.without_drain {
-            next = self.begin_apply(cx, state, slot);
+            next = self.begin_apply(ctx, state, slot);
         } else {
             let record = machine.drain.as_ref();
-            match cx.snapshot.lookup_results.pods.get(state.name()) {
-                None => match record.and_then(|record| Some((record, record.wait(cx.now)?))) {
+            match ctx.snapshot.lookup_results.pods.get(state.name()) {
+                None => match record.and_then(|record| Some((record, record.wait(ctx.now)?))) {
                     Some((record, left)) => {
                         self.requeue_after = Some(left);
                         self.waiting = record.waiting();
@@ -150,7 +150,7 @@ impl MachinePlan {
                     }
                 },
                 Some(Err(problem)) => {
-                    let now = DrainRecord::after_list(record, Err(&problem.message), cx.now);
+                    let now = DrainRecord::after_list(record, Err(&problem.message), ctx.now);
                     self.waiting = now.waiting();
                     // What held the drain before still does, as far as is known.
                     held = now.held();
@@ -159,9 +159,9 @@ impl MachinePlan {
                 Some(Ok(pods)) => {
                     let drain = Drain::of(pods, record);
                     if drain.is_done() {
-                        next = self.begin_apply(cx, state, slot);
+                        next = self.begin_apply(ctx, state, slot);
                     } else {
-                        let now = DrainRecord::after_list(record, Ok(&drain), cx.now);
+                        let now = DrainRecord::after_list(record, Ok(&drain), ctx.now);
                         let is_evicting = !drain.evict.is_empty();
                         self.requeue_after =
                             Some(if is_evicting { EVICTED_REQUEUE } else { now.interval() });
@@ -200,8 +200,8 @@ impl MachinePlan {
     }
 
     /// A machine that did not boot its target gets the newer one within its slot.
-    fn failed(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Option<Slot> {
-        let newer = cx.rolls_to().filter(|target| **target != slot.target);
+    fn failed(&mut self, ctx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Option<Slot> {
+        let newer = ctx.rolls_to().filter(|target| **target != slot.target);
         if let Some(target) = newer.filter(|_| state.machine.ready) {
             // Its machine part needs no slot, or it gets another one for it.
             if state.runs(target.image.digest()) || state.has(target) {
@@ -214,7 +214,7 @@ impl MachinePlan {
                 let attempt = state.next_attempt(target);
                 let next = Slot {
                     target: target.clone(),
-                    since: Time(cx.now),
+                    since: Time(ctx.now),
                     attempt,
                     first_attempt: attempt,
                     boot_id: state.machine.boot_id.clone(),
@@ -235,9 +235,9 @@ impl MachinePlan {
                 return Some(next);
             }
         }
-        let has_no_config = cx.snapshot.config.is_none() && cx.snapshot.rivals.is_empty();
+        let has_no_config = ctx.snapshot.config.is_none() && ctx.snapshot.rivals.is_empty();
         if has_no_config && state.machine.ready && state.report.is_some() {
-            self.take_back(cx, state, slot);
+            self.take_back(ctx, state, slot);
             return None;
         }
         self.under_way(slot, NodeState::Degraded, "");
@@ -263,9 +263,9 @@ impl MachinePlan {
         }
     }
 
-    fn take_back(&mut self, cx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {
+    fn take_back(&mut self, ctx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {
         self.end_slot(slot);
-        let (image, config) = cx.current(state);
+        let (image, config) = ctx.current(state);
         self.marks.desired(image, config);
         self.marks.state(NodeState::Done, "");
         let text = format!("{} is not drained for {} any more", state.name(), slot.target.image);

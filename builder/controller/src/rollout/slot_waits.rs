@@ -21,7 +21,7 @@ const MAX_NAMES: usize = 5;
 impl Pass<'_> {
     /// Sets what machines wait for that got no slot. `given`: those that got one in this pass.
     pub fn explain_waits(&mut self, given: &[String]) {
-        let Some(target) = self.cx.rolls_to() else {
+        let Some(target) = self.ctx.rolls_to() else {
             return;
         };
         let capacity = self.no_capacity();
@@ -30,13 +30,13 @@ impl Pass<'_> {
         let mut is_own_held = false;
         for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
             let is_given = given.iter().any(|name| name == state.name());
-            if is_given || !is_behind(self.cx, state, target) || plan.degraded.is_some() {
+            if is_given || !is_behind(self.ctx, state, target) || plan.degraded.is_some() {
                 continue;
             }
             let is_staged = state.staged.as_ref() == Some(target);
             let held = holder.as_ref().filter(|_| is_staged && state.is_control_plane());
             let full = capacity.as_ref().filter(|_| is_staged);
-            let before = own.as_ref().filter(|_| is_staged && self.cx.is_own(state));
+            let before = own.as_ref().filter(|_| is_staged && self.ctx.is_own(state));
             is_own_held |= before.is_some();
             let why = Availability::from(state.machine)
                 .obstacle()
@@ -50,7 +50,7 @@ impl Pass<'_> {
 
     /// Machines that are unavailable without us use up what the pool allows.
     fn no_capacity(&self) -> Option<String> {
-        let snapshot = self.cx.snapshot;
+        let snapshot = self.ctx.snapshot;
         let max = snapshot.pool.spec.max_unavailable.as_ref();
         let max = slots::max_unavailable(max, snapshot.machines.len()).ok()?;
         let with_slot = self.machines.iter().filter(|(state, _)| state.has_slot()).count();
@@ -73,7 +73,7 @@ impl Pass<'_> {
     /// Why the machine of the controller gets no slot now: it is the last one of all pools, so that
     /// the controller moves once, and it needs another node to run on meanwhile.
     pub(super) fn holds_own(&self) -> Option<String> {
-        let cluster = &self.cx.snapshot.cluster;
+        let cluster = &self.ctx.snapshot.cluster;
         let own = "the controller runs on it";
         let places = &cluster.other_places;
         if places.usable == 0 && !places.is_none() {
@@ -84,12 +84,12 @@ impl Pass<'_> {
                 name_list(&others, MAX_NAMES)
             ));
         }
-        let target = self.cx.rolls_to()?;
+        let target = self.ctx.rolls_to()?;
         let comes_first = |(state, phase): &&(MachineState<'_>, Option<SlotPhase>)| {
             let has_failed = phase.as_ref().is_some_and(SlotPhase::is_failed);
             let is_behind =
-                state.has_slot() || is_behind(self.cx, state, target) && state.is_available();
-            is_behind && !has_failed && !self.cx.is_own(state) && self.cx.trouble(state).is_none()
+                state.has_slot() || is_behind(self.ctx, state, target) && state.is_available();
+            is_behind && !has_failed && !self.ctx.is_own(state) && self.ctx.trouble(state).is_none()
         };
         let machines = self.machines.iter().filter(comes_first);
         let machines: Vec<&str> = machines.map(|(state, _)| state.name()).collect();
@@ -110,7 +110,7 @@ impl Pass<'_> {
     /// A control-plane machine that has a slot and is not of this pool.
     fn control_plane_holder(&self) -> Option<String> {
         let own: BTreeSet<&str> = self.machines.iter().map(|(state, _)| state.name()).collect();
-        let mut nodes = self.cx.snapshot.cluster.control_plane.iter();
+        let mut nodes = self.ctx.snapshot.cluster.control_plane.iter();
         let holder = nodes.find(|node| node.has_slot && !own.contains(&*node.name))?;
         Some(format!(
             "control-plane machine {} of another pool, or of none, is being updated, and only one is at a time; see the annotations of that node if it lasts",
@@ -120,9 +120,9 @@ impl Pass<'_> {
 }
 
 /// Whether it has no slot and needs one.
-fn is_behind(cx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) -> bool {
+fn is_behind(ctx: &Context<'_>, state: &MachineState<'_>, target: &NodeTarget) -> bool {
     let runs = state.runs(target.image.digest());
-    let reboots = !runs && !cx.may_go_live(state)
+    let reboots = !runs && !ctx.may_go_live(state)
         || runs && state.staged.as_ref() == Some(target)
         || state.needs_reboot(target);
     !state.has_slot() && !state.is_being_deleted() && !state.has(target) && reboots

@@ -120,7 +120,7 @@ fn will_report_soon(state: &MachineState<'_>) -> bool {
 
 /// Whether a machine should stage this target, or remove another one that is staged.
 pub(super) fn wants_stage(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     state: &MachineState<'_>,
     phase: Option<&SlotPhase>,
     target: &NodeTarget,
@@ -133,14 +133,14 @@ pub(super) fn wants_stage(
     };
     // On a machine that runs it, the Job removes what is staged in its place, stages kernel
     // arguments, or finds out that the machine has all of the target already.
-    let lacks_part = !state.has(target) && (cx.only_stages() || state.needs_reboot(target));
+    let lacks_part = !state.has(target) && (ctx.only_stages() || state.needs_reboot(target));
     let runs = state.runs(target.image.digest());
     may && state.report.is_some()
         && (!runs && !state.has(target) || state.is_to_unstage(target) || lacks_part)
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && !state.is_part_changing()
-        && !cx.is_held_back(state)
+        && !ctx.is_held_back(state)
         && state.machine.ready
         && !state.is_being_deleted()
 }
@@ -149,11 +149,11 @@ pub(super) fn wants_stage(
 /// registry allows. Machines whose last one failed come last; of the others, machines with a slot come
 /// first, because they are unavailable already.
 pub(super) fn stage_jobs(
-    cx: &Context<'_>,
+    ctx: &Context<'_>,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
     target: &NodeTarget,
 ) -> LimitedJobs {
-    let (snapshot, now) = (cx.snapshot, cx.now);
+    let (snapshot, now) = (ctx.snapshot, ctx.now);
     let host = target.image.repo().host();
     let is_of_host = |job: &&MachineJob| {
         job.target.as_ref().is_some_and(|target| target.image.repo().host() == host)
@@ -162,8 +162,8 @@ pub(super) fn stage_jobs(
     let free = snapshot.settings.staging_per_registry.max(1).saturating_sub(running.count());
     let mut due: Vec<(&MachineState<'_>, u32)> = Vec::new();
     for (state, phase) in machines {
-        if wants_stage(cx, state, phase.as_ref(), target)
-            && cx.is_for(state)
+        if wants_stage(ctx, state, phase.as_ref(), target)
+            && ctx.is_for(state)
             && let Tries::Due(number) = tries(state, NodeVerb::Stage, Some(target), now)
         {
             due.push((state, number));
