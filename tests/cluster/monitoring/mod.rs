@@ -9,7 +9,7 @@ use mosb_build::JobMethod;
 use mosb_controller::boot_images::BootImageFigures;
 use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
-    EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase,
+    Blocked, EndedPhase, MachinePhase, MachineProgress, MachineStatus, PoolStatus, RolloutReason,
 };
 use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object, object};
 use mosb_plan::api::MachineOsBuild;
@@ -93,14 +93,14 @@ fn everything() -> Metrics {
     metrics.observe(&cluster);
     metrics.reconciled(Duration::from_secs(1), Some("denied"));
     let since = "2026-01-01T00:00:00Z".parse().unwrap();
-    let figures = RolloutFigures {
-        phase: RolloutPhase::Progressing,
-        machines: [(MachineProgress::Draining, 1)].into(),
-        oldest_slots: [(MachineProgress::Draining, since)].into(),
-        blocked: Some("MachineLost"),
-        hidden_files: 1,
+    let machine = MachineStatus {
+        progress: MachineProgress::Draining,
+        slot_since: Some(since),
+        ..MachineStatus::default()
     };
-    metrics.set_rollout("worker", &figures);
+    let blocked = Blocked { reason: "MachineLost", message: String::new() };
+    let reason = RolloutReason::Blocked(blocked);
+    metrics.set_rollout("worker", &PoolStatus { reason, machines: vec![machine] });
     metrics.set_user_data("worker", "worker", Some("NoSecret"));
     let sets = [((ManagedKind::MachineApiMachineSets, "current"), 1)].into();
     metrics.set_boot_images(&BootImageFigures { sets, ..BootImageFigures::default() });

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use super::pool_reasons::{PoolReason, PoolReasons};
 use super::{Durations, Metrics, PoolState};
 use crate::rollout::{
-    EndedPhase, MachinePhase, MachineProgress, RolloutFigures, RolloutPhase as PoolPhase,
+    EndedPhase, MachinePhase, MachineProgress, PoolStatus, RolloutPhase as PoolPhase,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -100,26 +100,27 @@ impl RolloutMetrics {
 
 impl Metrics {
     /// Sets the gauges of a pool.
-    pub fn set_rollout(&self, pool: &str, figures: &RolloutFigures) {
+    pub fn set_rollout(&self, pool: &str, status: &PoolStatus) {
         let of = |state| PoolState { pool: pool.to_owned(), state };
+        let int = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let rollout = &self.rollout;
         for phase in PoolPhase::ALL {
-            let value = i64::from(phase == figures.phase);
+            let value = i64::from(phase == status.reason.phase());
             rollout.state.get_or_create(&of(phase.as_str())).set(value);
         }
         for progress in MachineProgress::ALL {
             let label = of(progress.as_str());
-            let count = figures.machines.get(&progress).copied().unwrap_or_default();
-            rollout.machines.get_or_create(&label).set(i64::try_from(count).unwrap_or(i64::MAX));
-            match figures.oldest_slots.get(&progress) {
+            let count = status.count(|machine| machine.progress == progress);
+            rollout.machines.get_or_create(&label).set(int(count));
+            match status.oldest_slot(progress) {
                 Some(since) => {
                     rollout.oldest_slot.get_or_create(&label).set(since.as_second());
                 }
                 None => drop(rollout.oldest_slot.remove(&label)),
             }
         }
-        rollout.set_blocked(pool, figures.blocked);
-        let hidden = i64::try_from(figures.hidden_files).unwrap_or(i64::MAX);
+        rollout.set_blocked(pool, status.reason.blocked().map(|blocked| blocked.reason));
+        let hidden = int(status.hidden_files());
         rollout.hidden_files.get_or_create(&Pool { pool: pool.to_owned() }).set(hidden);
     }
 
@@ -159,16 +160,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::rollout::{Blocked, MachineStatus, RolloutReason};
 
-    fn figures(progress: MachineProgress, blocked: Option<&'static str>) -> RolloutFigures {
-        let since = "1970-01-01T00:01:00Z".parse().unwrap();
-        RolloutFigures {
-            phase: PoolPhase::Progressing,
-            machines: [(progress, 2)].into(),
-            oldest_slots: [(progress, since)].into(),
-            blocked,
-            hidden_files: 3,
-        }
+    fn pool_status(progress: MachineProgress, blocked: Option<&'static str>) -> PoolStatus {
+        let of_machine = |hidden_files| MachineStatus {
+            progress,
+            slot_since: Some("1970-01-01T00:01:00Z".parse().unwrap()),
+            hidden_files: Some(hidden_files),
+            ..MachineStatus::default()
+        };
+        let rolling_out =
+            RolloutReason::RollingOut { build: String::new(), updated: 0, machines: 2 };
+        let by = |reason| RolloutReason::Blocked(Blocked { reason, message: String::new() });
+        let reason = blocked.map_or(rolling_out, by);
+        PoolStatus { reason, machines: vec![of_machine(1), of_machine(2)] }
     }
 
     fn series(metrics: &Metrics) -> Vec<String> {
@@ -181,8 +186,8 @@ mod tests {
     #[test]
     fn series_follow_the_decision_and_disappear_with_the_pool() {
         let metrics = Metrics::default();
-        let state = "mosb_rollout_state{pool=\"worker\",state=\"progressing\"} 1";
-        metrics.set_rollout("worker", &figures(MachineProgress::Lost, Some("MachineLost")));
+        let state = "mosb_rollout_state{pool=\"worker\",state=\"failed\"} 1";
+        metrics.set_rollout("worker", &pool_status(MachineProgress::Lost, Some("MachineLost")));
         let mut found = series(&metrics);
         found.sort();
         let want = [
@@ -193,11 +198,11 @@ mod tests {
             state,
         ];
         assert_eq!(found, want);
-        metrics.set_rollout("worker", &figures(MachineProgress::Draining, Some("SharedNodes")));
+        metrics.set_rollout("worker", &pool_status(MachineProgress::Draining, Some("SharedNodes")));
         let text = series(&metrics).join("\n");
         assert!(text.contains("SharedNodes") && !text.contains("MachineLost"), "{text}");
         assert!(text.contains("state=\"draining\"} 60") && !text.contains("lost"), "{text}");
-        metrics.set_rollout("worker", &figures(MachineProgress::Draining, None));
+        metrics.set_rollout("worker", &pool_status(MachineProgress::Draining, None));
         assert!(!metrics.text().contains("mosb_rollout_blocked{"), "{}", metrics.text());
         let ended = EndedPhase { phase: MachinePhase::Stage, took: Duration::from_secs(7) };
         metrics.record_phase("worker", &ended);

@@ -92,7 +92,7 @@ impl MachinePlan {
         } else {
             let record = Applying { attempt: slot.attempt, since: Time(ctx.now) };
             let next = Slot { applying: Some(record), ..slot.clone() };
-            self.marks.slot(Some(&next));
+            self.patch.slot(Some(&next));
             next
         }
     }

@@ -9,6 +9,7 @@ use super::desired_target::{Desired, DesiredTarget};
 use super::job_request::{LoginGrant, NodeLogin};
 use super::lookup::TargetImage;
 use super::machine_state::MachineState;
+use super::reason::Blocked;
 use super::snapshot::{MachineJob, RolloutSnapshot};
 use super::target_source::{is_own_image, recorded, target_of};
 use crate::lookups::MachineSecrets;
@@ -73,6 +74,15 @@ impl<'a> Context<'a> {
         self.desired_target().map(|desired| &desired.target)
     }
 
+    /// Whether the target is of the pool's rendered config, or of what the pool is pinned to.
+    pub fn is_newest(&self) -> bool {
+        let rendered = &self.snapshot.pool.spec.configuration.name;
+        self.desired_target().is_some_and(|desired| {
+            let config = desired.target.config.as_ref();
+            desired.is_pinned || config.is_none_or(|config| config.to_string() == *rendered)
+        })
+    }
+
     /// The target, if it is staged on machines now.
     pub fn stages(&self) -> Option<&'a NodeTarget> {
         let desired = self.desired_target()?;
@@ -132,7 +142,31 @@ impl<'a> Context<'a> {
         self.snapshot.cluster.own_image.parse::<PinnedRef>().is_ok()
     }
 
-    /// Whether the marks of a machine are written. What a Job brought to it is known by the Job's
+    /// Why nothing new is begun, as far as that is known before any machine is considered.
+    pub fn blocked(&self) -> Option<Blocked> {
+        match self.desired {
+            Desired::Invalid(error) => {
+                return Some(Blocked { reason: error.reason, message: error.message.clone() });
+            }
+            Desired::Unknown(problem) => {
+                return Some(Blocked { reason: "LookupFailed", message: problem.message.clone() });
+            }
+            Desired::Nothing | Desired::LookUp(_) | Desired::Pending | Desired::Target(_) => {}
+        }
+        if self.is_off() || self.may_create_jobs() {
+            return None;
+        }
+        let cause = match &*self.snapshot.cluster.own_image {
+            "" => "the image of the controller is not known".to_owned(),
+            image => format!("{image}: the digest of the controller's image is not known"),
+        };
+        let message = format!(
+            "{cause}, so no Job on a machine would be admitted; name the image of the controller's Deployment by digest, or set MOSB_BUILDER_IMAGE there"
+        );
+        Some(Blocked { reason: "NoControllerDigest", message })
+    }
+
+    /// Whether the annotations of a machine are written. What a Job brought to it is known by the Job's
     /// report alone, also if the MachineOSConfig was deleted meanwhile.
     pub fn is_part(&self, state: &MachineState<'_>) -> bool {
         let is_observed = self.is_observed() && !self.is_target_pending();

@@ -5,28 +5,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::blocked::Blocked;
 use super::context::Context;
 use super::desired_target::Desired;
 use super::effect::{Action, RolloutEffect};
-use super::figures::RolloutFigures;
 use super::job_request::NodeJobRequest;
 use super::lookup::{RolloutLookup, TargetImage};
 use super::machine_plan::{MachinePlan, next_try};
-use super::machine_progress::MachineProgress;
 use super::machine_state::MachineState;
 use super::part_jobs::PartJobs;
-use super::pool_status::{self, Standing};
-use super::reason::RolloutReason;
+use super::pool_status::PoolStatus;
+use super::reason::{Blocked, RolloutReason};
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
 use super::staging::LimitedJobs;
 use super::{
-    config_marks, leaving_configs, machine_events, obsolete_jobs, part_jobs, pool_events, staging,
+    config_annotations, leaving_configs, obsolete_jobs, part_jobs, pool_conditions, staging,
 };
 use crate::lookups::machine_part_changed;
 use crate::object;
-use mosb_plan::api::rollout::RolloutMode;
 use mosb_reconcile::Kind;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Decision;
@@ -40,17 +36,17 @@ pub type RolloutDecision = Decision<RolloutLookup, RolloutReason, RolloutEffect>
 /// How often machines that are on their way, and Jobs, are checked against their time limits.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
 
-/// A decision, and what metrics show of it.
+/// A decision, and where the roll-out stands.
 #[derive(Debug)]
 pub(super) struct RolloutEvaluation {
     pub decision: RolloutDecision,
     /// None while facts are looked up, and for a pool that is not rolled out.
-    pub figures: Option<RolloutFigures>,
+    pub status: Option<PoolStatus>,
 }
 
 impl From<RolloutDecision> for RolloutEvaluation {
     fn from(decision: RolloutDecision) -> Self {
-        Self { decision, figures: None }
+        Self { decision, status: None }
     }
 }
 
@@ -59,7 +55,7 @@ pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
     evaluate(snapshot, now).decision
 }
 
-/// The decision with its figures.
+/// The decision with the status of the pool.
 pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluation {
     if let Some(who) = &snapshot.other_controller {
         let with_slot = snapshot.machines.iter().filter(|one| MachineState::of(one).has_slot());
@@ -71,7 +67,7 @@ pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEva
     if let Some(watch) = snapshot.cluster.broken_watch.as_ref().filter(|_| snapshot.is_pool_missing)
     {
         let message = Problem::of_watch(watch).message;
-        let reason = RolloutReason::Blocked { reason: "WatchFailed", message };
+        let reason = RolloutReason::Blocked(Blocked { reason: "WatchFailed", message });
         let requeue_after = Some(ROLLOUT_WATCH);
         return RolloutDecision { requeue_after, ..Decision::unchanged(reason) }.into();
     }
@@ -121,7 +117,7 @@ impl<'a> Pass<'a> {
             machines.iter().map(|(state, phase)| MachinePlan::of(ctx, state, phase.as_ref()));
         let plans: Vec<MachinePlan> = plans.collect();
         let lookups = plans.iter().filter_map(|plan| plan.lookup.clone()).collect();
-        let blocked = Blocked::of(ctx);
+        let blocked = ctx.blocked();
         let mut pass = Self { ctx, machines, plans, lookups, blocked, requeue_after: None };
         pass.requeue();
         pass
@@ -208,19 +204,20 @@ impl<'a> Pass<'a> {
         self.actions(jobs)
     }
 
-    fn actions(self, jobs: Vec<NodeJobRequest>) -> RolloutEvaluation {
-        let standings: Vec<Standing> = self.standings();
-        // Shared nodes are of this pool once their labels are corrected.
-        let is_done =
-            self.ctx.snapshot.shared_nodes.is_empty() && standings.iter().all(|one| one.is_updated);
+    fn actions(mut self, jobs: Vec<NodeJobRequest>) -> RolloutEvaluation {
+        let ctx = self.ctx;
+        let machines = self.machines.iter().zip(&self.plans);
+        let machines =
+            machines.map(|((state, phase), plan)| plan.status(ctx, state, phase.as_ref()));
+        let status = PoolStatus::new(ctx, machines.collect(), self.blocked.take());
         // More machines may have come unseen.
-        let is_seen = self.ctx.snapshot.cluster.broken_watch.is_none();
-        let is_clean = is_done && is_seen && !self.removes_images();
-        let marks = config_marks::patch(self.ctx, &self.machines, is_clean);
-        let mut actions: Vec<Action> = marks.into_iter().collect();
+        let is_seen = ctx.snapshot.cluster.broken_watch.is_none();
+        let is_clean = status.is_done(ctx) && is_seen && !self.removes_images();
+        let patch = config_annotations::patch(ctx, &self.machines, is_clean);
+        let mut actions: Vec<Action> = patch.into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
-            let patch = plan.marks.patch(state.machine);
-            let events = machine_events::events(self.ctx, state, plan, patch.is_some());
+            let patch = plan.patch.action(state.machine);
+            let events = plan.events(ctx, state, patch.is_some());
             actions.extend(patch);
             // A rejected patch ends the pass, and what did not happen is not reported.
             actions.extend(events);
@@ -231,21 +228,18 @@ impl<'a> Pass<'a> {
         }
         actions.extend(jobs.into_iter().map(Action::from));
         // Until the target is known, the status stays what it is.
-        let status = (!self.ctx.is_target_pending())
-            .then(|| pool_status::update(self.ctx, &standings, self.blocked.as_ref()));
-        let status = status.flatten();
-        let events = pool_events::events(self.ctx, status.as_ref());
-        actions.extend(status.map(|update| {
-            let pool = object::target(Kind::MachineConfigPool, &self.ctx.snapshot.pool.metadata);
+        let reason = status.reason.clone();
+        let status = Some(status).filter(|_| !ctx.is_target_pending());
+        let update = status.as_ref().and_then(|status| status.update(ctx));
+        let events = pool_conditions::events(ctx, update.as_ref());
+        actions.extend(update.map(|update| {
+            let pool = object::target(Kind::MachineConfigPool, &ctx.snapshot.pool.metadata);
             Action::ReplaceStatus(pool, NewStatus::Fields(json!(update)))
         }));
         actions.extend(events);
-        let reason = self.reason(&standings, is_done);
-        let figures =
-            (!self.ctx.is_target_pending()).then(|| RolloutFigures::of(&standings, &reason));
         let decision =
             Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) };
-        RolloutEvaluation { decision, figures }
+        RolloutEvaluation { decision, status }
     }
 
     /// Records why nothing new is begun; the first reason stays.
@@ -345,64 +339,5 @@ impl<'a> Pass<'a> {
             soonest.push(ROLLOUT_WATCH);
         }
         self.again(soonest.into_iter().min());
-    }
-
-    fn standings(&self) -> Vec<Standing> {
-        let target = self.ctx.target();
-        let all = self.machines.iter().zip(&self.plans);
-        all.map(|((state, phase), plan)| Standing {
-            name: state.name().to_owned(),
-            progress: MachineProgress::of(self.ctx, state, phase.as_ref(), plan),
-            slot_since: match state.valid_slot() {
-                Some(slot) => Some(slot.since.0),
-                None => plan.is_given.then_some(self.ctx.now),
-            },
-            is_available: state.is_available(),
-            has_slot: state.has_slot() || plan.is_given,
-            is_updated: !state.has_slot() && target.is_some_and(|target| state.has(target)),
-            is_staged: target.is_some() && state.staged.as_ref() == target,
-            lacks_part: !state.has_slot()
-                && target.is_some_and(|it| state.runs(it.image.digest()) && !state.has(it)),
-            is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
-            degraded: plan.degraded.clone(),
-            waiting: plan.waiting.clone(),
-            booted: state.booted(),
-            hidden_files: state.hidden_files(),
-            is_boot_full: state.is_boot_full(),
-        })
-        .collect()
-    }
-
-    fn reason(&self, standings: &[Standing], is_done: bool) -> RolloutReason {
-        if let Some(Blocked { reason, message }) = &self.blocked {
-            return RolloutReason::Blocked { reason, message: message.clone() };
-        }
-        if self.ctx.snapshot.is_pool_missing {
-            let names = self.machines.iter().map(|(state, _)| state.name().to_owned());
-            return RolloutReason::NoPool(names.collect());
-        }
-        if self.ctx.snapshot.pool.metadata.is_being_deleted() {
-            return RolloutReason::Deleting;
-        }
-        if self.ctx.is_target_pending() {
-            return RolloutReason::LookingUp;
-        }
-        let Some(desired) = self.ctx.desired_target().filter(|_| !self.ctx.is_off()) else {
-            return RolloutReason::Off;
-        };
-        let build = desired.build.to_string();
-        let count = |is: fn(&Standing) -> bool| standings.iter().filter(|one| is(one)).count();
-        let machines = standings.len();
-        if is_done {
-            RolloutReason::Updated(build)
-        } else if self.ctx.snapshot.pool.spec.paused {
-            RolloutReason::Paused(build)
-        } else if desired.mode == RolloutMode::Stage {
-            let staged = count(|one| one.is_staged || one.is_updated);
-            RolloutReason::Staging { build, staged, machines }
-        } else {
-            let updated = count(|one| one.is_updated);
-            RolloutReason::RollingOut { build, updated, machines }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The phases of the update of a machine that a write of ours ends, and how long they took. Pure.
 //!
 //! Input: the snapshot that a decision was made from, and one of its actions, once it is applied.
-//! Output: the phases that it ended. All beginnings are in marks and Jobs, so a controller that was
+//! Output: the phases that it ended. All beginnings are in annotations and Jobs, so a controller that was
 //! restarted meanwhile measures the same.
 //!
 //! Invariant: only the write that ends a phase counts it. It has the node's resourceVersion, so it

@@ -1,7 +1,7 @@
-//! What one machine gets: its marks, the Jobs on it and the evictions of its drain.
+//! What one machine gets: a patch of its Node, the Jobs on it and the evictions of its drain.
 //!
-//! Input: its state and the target of the pool. Output: one patch of its Node, and Jobs to create
-//! or delete. Invariant: the patch that ends a slot uncordons only what the slot cordoned.
+//! Input: its state and the target of the pool. Output: one patch of its Node, its events, and Jobs to
+//! create or delete. Invariant: the patch that ends a slot uncordons only what the slot cordoned.
 
 use std::time::Duration;
 
@@ -12,20 +12,21 @@ use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::lookup::RolloutLookup;
 use super::machine_state::{MachineState, SlotMark};
-use super::marks::{Marks, NodeState};
+use super::machine_status::{MachineProgress, MachineStatus};
+use super::node_patch::{NodePatch, NodeState};
 use super::obsolete_jobs::{deletion, is_obsolete};
 use super::part_jobs;
 use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
 use super::staging;
-use super::trouble::Trouble;
-use crate::status::EventReason;
+use crate::status::{EventReason, new_event, regarding_node};
+use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{NodeTarget, Slot, StagedMark};
 
 /// What one machine gets in this pass.
 #[derive(Debug, Default)]
 pub(super) struct MachinePlan {
-    pub marks: Marks,
+    pub patch: NodePatch,
     pub create: Vec<NodeJobRequest>,
     /// Logins and evictions.
     pub actions: Vec<Action>,
@@ -49,12 +50,12 @@ impl MachinePlan {
         }
         let is_part = ctx.is_part(state);
         if is_part {
-            plan.common_marks(ctx, state);
+            plan.report_annotations(ctx, state);
         }
         let slot = match (&state.slot, phase) {
             (SlotMark::Valid(slot), Some(phase)) => {
                 if MachineState::of(state.machine).clamp_slot(ctx.now) {
-                    plan.marks.slot(Some(slot));
+                    plan.patch.slot(Some(slot));
                 }
                 plan.advance(ctx, state, slot, phase)
             }
@@ -65,7 +66,7 @@ impl MachinePlan {
             }
             _ => {
                 if is_part {
-                    plan.free_marks(ctx, state);
+                    plan.annotations_without_slot(ctx, state);
                 }
                 None
             }
@@ -93,30 +94,30 @@ impl MachinePlan {
     /// control-plane machine of a cluster whose etcd is external.
     pub fn give(&mut self, slot: &Slot, state: &MachineState<'_>, is_etcd_unseen: bool) {
         self.is_given = true;
-        self.marks.slot(Some(slot));
-        self.marks.cordon(true);
+        self.patch.slot(Some(slot));
+        self.patch.cordon(true);
         if slot.disables_scale_down {
-            self.marks.disable_scale_down(true);
+            self.patch.disable_scale_down(true);
         }
-        self.marks.desired_target(&slot.target);
-        self.marks.state(NodeState::Working, "");
+        self.patch.desired_target(&slot.target);
+        self.patch.state(NodeState::Working, "");
         let unseen = if is_etcd_unseen { "; etcd is external and was not checked" } else { "" };
         let text = format!("{} is drained for {}{unseen}", state.name(), slot.target.image);
         self.event = Some((EventReason::NodeSlotGiven, text));
     }
 
     /// What the machine reported, and what is staged on it.
-    fn common_marks(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
+    fn report_annotations(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
         if ctx.target().is_some() {
-            self.marks.fallback(ctx.fallback(state).as_ref());
+            self.patch.fallback(ctx.fallback(state).as_ref());
         }
         // What was staged in an earlier boot stays until it is known what became of it.
         let Some(report) = &state.report else {
             return;
         };
-        self.marks.report(report);
+        self.patch.report(report);
         let (image, config) = ctx.current(state);
-        self.marks.current(image, config);
+        self.patch.current(image, config);
         let has_booted =
             |staged: &NodeTarget| state.runs(staged.image.digest()) && state.has(staged);
         let staged = state.staged.as_ref().filter(|staged| !has_booted(staged));
@@ -124,38 +125,129 @@ impl MachinePlan {
             target: target.clone(),
             boot_id: state.machine.boot_id.clone(),
         });
-        self.marks.staged(mark.as_ref());
+        self.patch.staged(mark.as_ref());
     }
 
     /// A machine without a slot.
-    fn free_marks(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
+    fn annotations_without_slot(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
         let part = state.job_state(state.job(NodeVerb::Part, ctx.target()));
         let gets_part = part == JobState::Running;
         if state.report.is_some() {
             match ctx.target().filter(|target| state.has(target) || gets_part) {
-                Some(target) => self.marks.desired_target(target),
+                Some(target) => self.patch.desired_target(target),
                 // Without a slot, the machine should stay what it is.
                 None => {
                     let (image, config) = ctx.current(state);
-                    self.marks.desired(image, config);
+                    self.patch.desired(image, config);
                 }
             }
         }
-        match ctx.trouble(state) {
-            Some(Trouble::Unreconcilable(text)) => {
-                self.marks.state(NodeState::Unreconcilable, &text);
-                self.degraded = Some(text);
-            }
-            Some(Trouble::Failing(text)) => {
-                self.marks.state(NodeState::Degraded, &text);
-                self.degraded = Some(text);
-            }
-            None if gets_part => self.marks.state(NodeState::Working, ""),
-            None if state.report.is_some() && ctx.knows_trouble(state) => {
-                self.marks.state(NodeState::Done, "");
+        match ctx.failure(state) {
+            Some(failure) => self.degrade(failure.node_state(), failure.message),
+            None if gets_part => self.patch.state(NodeState::Working, ""),
+            None if state.report.is_some() && ctx.knows_failures(state) => {
+                self.patch.state(NodeState::Done, "");
             }
             None => {}
         }
+    }
+
+    pub(super) fn degrade(&mut self, state: NodeState, text: String) {
+        self.patch.state(state, &text);
+        self.degraded = Some(text);
+    }
+
+    /// Where the machine stands, with what it gets in this pass.
+    pub fn status(
+        &self,
+        ctx: &Context<'_>,
+        state: &MachineState<'_>,
+        phase: Option<&SlotPhase>,
+    ) -> MachineStatus {
+        let target = ctx.target();
+        let has_target = target.is_some_and(|target| state.has(target));
+        let runs_target = target.is_some_and(|target| state.runs(target.image.digest()));
+        MachineStatus {
+            name: state.name().to_owned(),
+            progress: self.progress(ctx, state, phase),
+            has_slot: state.has_slot() || self.is_given,
+            slot_since: match state.valid_slot() {
+                Some(slot) => Some(slot.since.0),
+                None => self.is_given.then_some(ctx.now),
+            },
+            is_available: state.is_available(),
+            is_updated: !state.has_slot() && has_target,
+            is_staged: target.is_some() && state.staged.as_ref() == target,
+            lacks_part: !state.has_slot() && runs_target && !has_target,
+            degraded: self.degraded.clone(),
+            waiting: self.waiting.clone(),
+            booted: state.booted(),
+            hidden_files: state.hidden_files(),
+            is_boot_full: state.is_boot_full(),
+        }
+    }
+
+    fn progress(
+        &self,
+        ctx: &Context<'_>,
+        state: &MachineState<'_>,
+        phase: Option<&SlotPhase>,
+    ) -> MachineProgress {
+        match phase {
+            Some(SlotPhase::Draining) => MachineProgress::Draining,
+            Some(
+                SlotPhase::Applying { .. }
+                | SlotPhase::AwaitingReport
+                | SlotPhase::NextAttempt
+                | SlotPhase::Retry
+                // Its slot ends with the write of this pass.
+                | SlotPhase::Finished,
+            ) => MachineProgress::Rebooting,
+            Some(SlotPhase::Failing(_) | SlotPhase::Failed { .. }) => MachineProgress::Degraded,
+            Some(SlotPhase::Lost { .. }) => MachineProgress::Lost,
+            None if self.is_given => MachineProgress::Draining,
+            // Its slot is not readable.
+            None if state.has_slot() => MachineProgress::Degraded,
+            None => MachineProgress::without_slot(ctx, state),
+        }
+    }
+
+    /// The events of these changes, on the Node of the machine. `is_changed`: its Node is patched.
+    pub fn events(
+        &self,
+        ctx: &Context<'_>,
+        state: &MachineState<'_>,
+        is_changed: bool,
+    ) -> Vec<Action> {
+        let annotation = |key| state.machine.metadata.annotation(key);
+        let event = |reason, edge: &str, text: String| {
+            let on = regarding_node(&state.machine.metadata);
+            Action::Event(new_event(on, reason, edge, text))
+        };
+        let mut events = Vec::new();
+        let mut jobs = state.jobs();
+        if let Some(job) = jobs.find(|job| state.has_staged(job))
+            && let Some(target) = &job.target
+        {
+            let text = format!("{} has staged {}", state.name(), target.image);
+            // Whatever else this pass changes, the next one may find the same Job.
+            events.push(event(EventReason::NodeStaged, &job.uid, text));
+        }
+        let slot = annotation(labels::NODE_SLOT).unwrap_or_default();
+        let of_slot = |reason, text: String| {
+            // Cancelled and given again, the same slot is another one.
+            let since = if self.is_given { ctx.now.to_string() } else { String::new() };
+            event(reason, &format!("{} {slot} {since} {text}", state.machine.boot_id), text)
+        };
+        events.extend(self.event.clone().map(|(reason, text)| of_slot(reason, text)));
+        if is_changed && let Some(text) = &self.degraded {
+            let old = annotation(labels::NODE_STATE);
+            if !matches!(old, Some("Degraded" | "Unreconcilable")) {
+                let text = format!("{}: {text}", state.name());
+                events.push(of_slot(EventReason::NodeDegraded, text));
+            }
+        }
+        events
     }
 }
 

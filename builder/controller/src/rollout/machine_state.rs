@@ -1,4 +1,4 @@
-//! The state of one machine, read from its node object, its marks and the Jobs on it alone.
+//! The state of one machine, read from its node object, its annotations and the Jobs on it alone.
 //!
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
 //! a report or mark of an earlier boot counts for nothing.

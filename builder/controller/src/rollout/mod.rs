@@ -3,7 +3,7 @@
 //!
 //! As for builds, the state of a pool and its machines is a [`RolloutSnapshot`], which is turned
 //! into actions, and these are applied. Input: nodes, the Jobs on them, and the images in service.
-//! Output: Jobs, marks on nodes, evictions and the status of the pool.
+//! Output: Jobs, annotations of nodes, evictions and the status of the pool.
 //!
 //! Invariant: all state is in API objects, so a restart goes on where the last process stopped. A
 //! machine is cordoned, drained and rebooted only while it has a slot, and a pool never has more
@@ -14,26 +14,24 @@
 //! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
 //! | `observe`, `job_phase`, `pod_waiting`, `inputs` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
-//! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its marks and Jobs |
+//! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its annotations and Jobs |
 //! | `fallback` | machines that booted the target and run another image again |
 //! | `slots`, `give_slots`, `control_plane`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
 //! | `availability`, `other_places` | where pods can run now, and the controller |
 //! | `staging` | which machines report, and which ones stage the target |
-//! | `trouble` | why a machine without a slot can't follow the pool |
 //! | `part_jobs` | which machines are changed without a reboot |
 //! | `drain` | which pods are evicted |
 //! | `context` | what a pass knows about the pool as a whole |
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
 //! | `begin_apply` | what precedes the reboot of a drained machine |
-//! | `marks`, `machine_events`, `obsolete_jobs` | the patch of its Node, its events, and its Jobs to delete |
-//! | `blocked` | why nothing new is begun |
-//! | `machine_progress`, `rollout_phase`, `figures` | what metrics show of a decision |
+//! | `node_patch`, `obsolete_jobs` | the patch of its Node, and its Jobs to delete |
+//! | `machine_status`, `pool_status` | where a machine and its pool stand: metrics and counts of the pool |
+//! | `pool_conditions` | conditions of the pool, and their events |
 //! | `ended_phases` | what metrics show of the writes that were applied |
-//! | `config_marks` | history and finalizer of the MachineOSConfig |
+//! | `config_annotations` | history and finalizer of the MachineOSConfig |
 //! | `leaving_configs` | MachineOSConfigs that are being deleted and no longer decide about a pool |
-//! | `pool_status`, `pool_events` | counts and conditions of the pool, and its events |
-//! | `decide`, `reason` | snapshot → lookups or actions, and why |
+//! | `decide`, `reason` | snapshot → lookups or actions, and why, or why not |
 //! | `effect`, `evict`, `node_login` | what is done beside writes to one object: Jobs, their Secrets, evictions |
 //! | `job_request`, `new_job` | the Jobs on machines that a decision creates |
 //! | `lookups`, `registry_lookups` | asks the API, and registries, for which no pass waits |
@@ -46,8 +44,7 @@
 
 mod availability;
 mod begin_apply;
-mod blocked;
-mod config_marks;
+mod config_annotations;
 mod context;
 mod control_plane;
 mod control_plane_health;
@@ -61,7 +58,6 @@ mod elapsed;
 mod ended_phases;
 mod evict;
 mod fallback;
-mod figures;
 mod give_slots;
 mod inputs;
 mod job_phase;
@@ -71,27 +67,24 @@ mod job_state;
 mod leaving_configs;
 mod lookup;
 mod lookups;
-mod machine_events;
 mod machine_plan;
-mod machine_progress;
 mod machine_state;
-mod marks;
+mod machine_status;
 mod new_job;
 mod node_job;
 mod node_login;
+mod node_patch;
 mod observe;
 mod obsolete_jobs;
 mod other_places;
 mod part_jobs;
 mod pod_waiting;
-mod pool_events;
+mod pool_conditions;
 mod pool_status;
-mod pool_status_update;
 mod reason;
 mod reconciler;
 mod refused_writes;
 mod registry_lookups;
-mod rollout_phase;
 mod seen_times;
 mod slot_phase;
 mod slot_progress;
@@ -100,7 +93,6 @@ mod slots;
 mod snapshot;
 mod staging;
 mod target_source;
-mod trouble;
 mod view;
 
 #[cfg(test)]
@@ -110,16 +102,15 @@ pub use decide::{RolloutDecision, decide};
 pub use drain_record::{DrainRecord, DrainRecords, NodeEvictions, Refusal};
 pub use effect::{Action, Eviction, RolloutEffect, RolloutExecutor};
 pub use ended_phases::{EndedPhase, MachinePhase};
-pub use figures::RolloutFigures;
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
-pub use machine_progress::MachineProgress;
+pub use machine_status::{MachineProgress, MachineStatus};
 pub use new_job::adopts;
 pub use observe::{OwnPlace, observe};
 pub use other_places::OtherPlaces;
-pub use reason::RolloutReason;
+pub use pool_status::PoolStatus;
+pub use reason::{Blocked, RolloutPhase, RolloutReason};
 pub(crate) use reconciler::RolloutReconciler;
-pub use rollout_phase::RolloutPhase;
 pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
     RolloutSettings, RolloutSnapshot,

@@ -8,7 +8,6 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
 use super::availability::Availability;
-use super::blocked::OF_SOME_MACHINES;
 use super::drain_record::{DrainRecord, DrainRecords};
 use super::job_phase::{job_phase, pod_wait};
 use super::job_request::NodeVerb;
@@ -17,6 +16,7 @@ use super::lookup::RolloutLookupResults;
 use super::node_job::JobCommand;
 use super::other_places::OtherPlaces;
 use super::pod_waiting::pod_waiting;
+use super::reason::OF_SOME_MACHINES;
 use super::slots::max_unavailable;
 use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,

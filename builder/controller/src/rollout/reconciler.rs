@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::blocked::Blocked;
 use super::decide::{RolloutDecision, decide, evaluate};
 use super::drain_record::DrainRecords;
 use super::drain_records::after_pass;
@@ -17,7 +16,7 @@ use super::job_secret::JobSecrets;
 use super::lookup::RolloutLookup;
 use super::lookups::{RegistryAnswer, RegistryQuery, look_up};
 use super::observe::{OwnPlace, affected_pools, has_slots, observe};
-use super::reason::RolloutReason;
+use super::reason::{Blocked, RolloutReason};
 use super::refused_writes::PassWrites;
 use super::registry_lookups::RegistryLookups;
 use super::seen_times::SeenTimes;
@@ -177,8 +176,8 @@ impl Reconciler for RolloutReconciler {
     fn decide(&self, snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
         let evaluation = evaluate(snapshot, now);
         let (pool, decision) = (&snapshot.pool.metadata.name, evaluation.decision);
-        match evaluation.figures {
-            Some(figures) => self.metrics.set_rollout(pool, &figures),
+        match evaluation.status {
+            Some(status) => self.metrics.set_rollout(pool, &status),
             // What was decided before holds until there are results.
             None if decision.reason == RolloutReason::LookingUp
                 || !snapshot.lookup_results.pending.is_empty() => {}
@@ -239,7 +238,7 @@ impl Reconciler for RolloutReconciler {
             RolloutReason::OtherController { .. } => {
                 tracing::warn!(pool, reason = "other-renderer", "pool {pool}: {reason}");
             }
-            RolloutReason::Blocked { reason: word, .. } => {
+            RolloutReason::Blocked(Blocked { reason: word, .. }) => {
                 tracing::warn!(pool, reason = word, "pool {pool}: {reason}");
             }
             RolloutReason::Off | RolloutReason::LookingUp => {

@@ -136,7 +136,7 @@ mod tests {
     use kube::core::Status;
 
     use super::*;
-    use crate::rollout::blocked::Blocked;
+    use crate::rollout::Blocked;
     use crate::rollout::effect::Eviction;
     use crate::rollout::job_request::{LoginGrant, NodeJobRequest, NodeLogin, NodeVerb};
     use crate::rollout::snapshot::{JobPhase, Machine, MachineJob};

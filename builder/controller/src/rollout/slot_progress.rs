@@ -15,9 +15,9 @@ use super::effect::{Action, Eviction};
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
-use super::marks::NodeState;
+use super::machine_status::MachineFailure;
+use super::node_patch::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
-use super::trouble::{Trouble, trouble};
 use crate::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
@@ -72,7 +72,7 @@ impl MachinePlan {
                     applying: None,
                     ..slot.clone()
                 };
-                self.marks.slot(Some(&next));
+                self.patch.slot(Some(&next));
                 self.under_way(slot, NodeState::Working, "");
                 let text = format!(
                     "{} rebooted without a try to boot {}; attempt {}",
@@ -90,7 +90,7 @@ impl MachinePlan {
             }
             SlotPhase::Failing(failure) => {
                 let next = Slot { applying: None, failure: Some(failure.clone()), ..slot.clone() };
-                self.marks.slot(Some(&next));
+                self.patch.slot(Some(&next));
                 self.under_way(&next, NodeState::Degraded, "");
                 return Some(next);
             }
@@ -108,8 +108,7 @@ impl MachinePlan {
                     let cause = cause.unwrap_or_default();
                     format!("not back with {} since {since}{cause}", slot.target.image)
                 };
-                self.marks.state(NodeState::Degraded, &text);
-                self.degraded = Some(text);
+                self.degrade(NodeState::Degraded, text);
             }
         }
         Some(slot.clone())
@@ -122,7 +121,7 @@ impl MachinePlan {
         let machine = state.machine;
         let is_uncordoned = slot.cordoned && !machine.unschedulable;
         if slot.cordoned {
-            self.marks.cordon(true);
+            self.patch.cordon(true);
         }
         // The Jobs of a machine that is not Ready would wait, and its pods don't end.
         if !machine.ready {
@@ -187,7 +186,7 @@ impl MachinePlan {
     /// that another try does not hide it.
     fn under_way(&mut self, slot: &Slot, state: NodeState, reason: &str) {
         let Some(failure) = &slot.failure else {
-            self.marks.state(state, reason);
+            self.patch.state(state, reason);
             return;
         };
         let text = if failure.is_final {
@@ -195,8 +194,7 @@ impl MachinePlan {
         } else {
             format!("{}; {} of {MAX_TRIES} tries failed", failure.message, failure.tries)
         };
-        self.marks.state(NodeState::Degraded, &text);
-        self.degraded = Some(text);
+        self.degrade(NodeState::Degraded, text);
     }
 
     /// A machine that did not boot its target gets the newer one within its slot.
@@ -222,9 +220,9 @@ impl MachinePlan {
                     failure: None,
                     ..slot.clone()
                 };
-                self.marks.slot(Some(&next));
-                self.marks.desired_target(target);
-                self.marks.state(NodeState::Working, "");
+                self.patch.slot(Some(&next));
+                self.patch.desired_target(target);
+                self.patch.state(NodeState::Working, "");
                 let text = format!(
                     "{} gets {} in place of {}",
                     state.name(),
@@ -247,27 +245,27 @@ impl MachinePlan {
     fn release(&mut self, state: &MachineState<'_>, slot: &Slot, target: &NodeTarget) {
         self.end_slot(slot);
         if state.runs(target.image.digest()) {
-            self.marks.staged(None);
+            self.patch.staged(None);
         }
-        self.marks.desired_target(target);
-        self.marks.state(NodeState::Done, "");
+        self.patch.desired_target(target);
+        self.patch.state(NodeState::Done, "");
     }
 
     fn end_slot(&mut self, slot: &Slot) {
-        self.marks.slot(None);
+        self.patch.slot(None);
         if slot.cordoned {
-            self.marks.cordon(false);
+            self.patch.cordon(false);
         }
         if slot.disables_scale_down {
-            self.marks.disable_scale_down(false);
+            self.patch.disable_scale_down(false);
         }
     }
 
     fn take_back(&mut self, ctx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {
         self.end_slot(slot);
         let (image, config) = ctx.current(state);
-        self.marks.desired(image, config);
-        self.marks.state(NodeState::Done, "");
+        self.patch.desired(image, config);
+        self.patch.state(NodeState::Done, "");
         let text = format!("{} is not drained for {} any more", state.name(), slot.target.image);
         self.event = Some((EventReason::NodeDrainCancelled, text));
     }
@@ -275,7 +273,6 @@ impl MachinePlan {
 
 /// Why a machine did not report what it booted, if that is known.
 fn no_report(state: &MachineState<'_>) -> Option<String> {
-    match trouble(state, None).filter(|_| state.report.is_none())? {
-        Trouble::Unreconcilable(text) | Trouble::Failing(text) => Some(text),
-    }
+    let failure = MachineFailure::of(state, None).filter(|_| state.report.is_none());
+    failure.map(|failure| failure.message)
 }

@@ -89,7 +89,7 @@ impl Pass<'_> {
             let has_failed = phase.as_ref().is_some_and(SlotPhase::is_failed);
             let is_behind =
                 state.has_slot() || is_behind(self.ctx, state, target) && state.is_available();
-            is_behind && !has_failed && !self.ctx.is_own(state) && self.ctx.trouble(state).is_none()
+            is_behind && !has_failed && !self.ctx.is_own(state) && self.ctx.failure(state).is_none()
         };
         let machines = self.machines.iter().filter(comes_first);
         let machines: Vec<&str> = machines.map(|(state, _)| state.name()).collect();

@@ -44,8 +44,8 @@ fn the_files_that_machines_hide_are_counted() {
     fleet.node("w0").hidden_files = 3;
     fleet.node("w1").hidden_files = 4;
     fleet.settle();
-    assert_eq!(fleet.evaluate("worker").figures.unwrap().hidden_files, 7);
+    assert_eq!(fleet.evaluate("worker").status.unwrap().hidden_files(), 7);
     // A report of another boot counts for nothing.
     fleet.node("w1").boot_again();
-    assert_eq!(fleet.evaluate("worker").figures.unwrap().hidden_files, 3);
+    assert_eq!(fleet.evaluate("worker").status.unwrap().hidden_files(), 3);
 }

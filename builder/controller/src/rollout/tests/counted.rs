@@ -10,9 +10,11 @@ use std::time::Duration;
 
 /// Machines by their word.
 fn words(fleet: &mut Fleet) -> BTreeMap<&'static str, usize> {
-    let figures = fleet.evaluate("worker").figures.unwrap();
-    let machines = figures.machines.iter();
-    machines.map(|(progress, count)| (progress.as_str(), *count)).collect()
+    let mut words = BTreeMap::new();
+    for machine in fleet.evaluate("worker").status.unwrap().machines {
+        *words.entry(machine.progress.as_str()).or_default() += 1;
+    }
+    words
 }
 
 fn phases(fleet: &Fleet) -> BTreeMap<&'static str, Vec<u64>> {
@@ -39,8 +41,9 @@ fn a_machine_goes_from_waiting_to_updated() {
     }
     seen.dedup();
     assert_eq!(seen, ["waiting", "staging", "draining", "rebooting", "updated"]);
-    let figures = fleet.evaluate("worker").figures.unwrap();
-    assert_eq!((figures.phase, figures.oldest_slots), (RolloutPhase::Updated, BTreeMap::new()));
+    let status = fleet.evaluate("worker").status.unwrap();
+    assert_eq!(status.reason.phase(), RolloutPhase::Updated);
+    assert_eq!(status.machines[0].slot_since, None);
 }
 
 #[test]
@@ -134,12 +137,12 @@ fn a_pool_has_the_phase_of_its_roll_out_and_what_blocks_it() {
     for (what, mode, edit, phase, blocked) in cases {
         let mut fleet = rolling(3, mode);
         edit(&mut fleet);
-        let figures = fleet.evaluate("worker").figures.unwrap();
-        assert_eq!((figures.phase, figures.blocked), (phase, blocked), "{what}");
-        assert_eq!(figures.machines.values().sum::<usize>(), 3, "{what}");
+        let PoolStatus { reason, machines } = fleet.evaluate("worker").status.unwrap();
+        let found = reason.blocked().map(|blocked| blocked.reason);
+        assert_eq!((reason.phase(), found, machines.len()), (phase, blocked, 3), "{what}");
     }
     // Nothing is counted of a pool that is not rolled out.
-    assert_eq!(Fleet::new(3).evaluate("worker").figures, None);
+    assert_eq!(Fleet::new(3).evaluate("worker").status, None);
 }
 
 #[test]
@@ -153,8 +156,9 @@ fn the_oldest_slot_of_a_drain_that_is_held_is_shown() {
     let since = |fleet: &Fleet, name: &str| fleet.nodes[name].slot().unwrap().since.0;
     let oldest = since(&fleet, "w0").min(since(&fleet, "w1"));
     fleet.wait(Duration::from_secs(3600));
-    let figures = fleet.evaluate("worker").figures.unwrap();
-    assert_eq!(figures.oldest_slots, [(MachineProgress::Draining, oldest)].into());
+    let status = fleet.evaluate("worker").status.unwrap();
+    assert_eq!(status.oldest_slot(MachineProgress::Draining), Some(oldest));
+    assert_eq!(status.oldest_slot(MachineProgress::Updated), None);
 }
 
 #[test]

@@ -56,8 +56,8 @@ fn files_come_to_all_machines_without_a_slot_and_the_next_boot_has_the_image() {
     let working = fleet.nodes.values().filter(|node| node.state() == "Working");
     assert_eq!(working.count(), 1);
     assert_eq!(status(&fleet, "Updated").0, "False");
-    let figures = fleet.evaluate("worker").figures.unwrap();
-    assert_eq!(figures.machines[&MachineProgress::Staging], 1);
+    let found = fleet.evaluate("worker").status.unwrap();
+    assert_eq!(found.count(|machine| machine.progress == MachineProgress::Staging), 1);
     fleet.settle();
     assert_eq!((files(&fleet, 2), running(&fleet, 1), fleet.reboots.len()), (25, 25, 0));
     let slots = fleet.events[before..].iter().filter(|(reason, _)| reason == "NodeSlotGiven");

@@ -183,7 +183,10 @@ fn two_configs_for_a_pool_and_a_wrong_limit_are_reported_and_nothing_begins() {
     let rival = |name: &str| Metadata { name: name.to_owned(), ..Metadata::default() };
     snapshot.rivals = vec![rival("a"), rival("b")];
     let reason = decide(&snapshot, fleet.now).reason;
-    assert!(matches!(reason, RolloutReason::Blocked { reason: "Rivals", .. }), "{reason:?}");
+    assert!(
+        matches!(reason, RolloutReason::Blocked(Blocked { reason: "Rivals", .. })),
+        "{reason:?}"
+    );
     snapshot.other_controller = Some("machine-config-controller".to_owned());
     let decision = decide(&snapshot, fleet.now);
     assert!(decision.actions.is_empty() && decision.lookups.is_empty());

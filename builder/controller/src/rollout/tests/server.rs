@@ -23,7 +23,7 @@ impl Fleet {
         self.evaluate(pool).decision
     }
 
-    /// A decision with its figures, after all lookups.
+    /// A decision with the status of its pool, after all lookups.
     pub fn evaluate(&mut self, pool: &str) -> RolloutEvaluation {
         self.looked_up(pool).0
     }

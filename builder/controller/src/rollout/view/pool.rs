@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::nodes::NodeView;
 use super::target::TargetView;
 use crate::rollout::desired_target::Desired;
-use crate::rollout::rollout_phase::{MACHINES_FAILED, RolloutPhase};
+use crate::rollout::reason::{MACHINES_FAILED, PASSING, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
@@ -18,8 +18,6 @@ use mosb_plan::api::{Condition, condition};
 
 /// Conditions of a pool that a roll-out writes.
 const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];
-/// Reasons that pass by themselves.
-const PASSING: [&str; 3] = ["LookupFailed", "RegistryFailed", "ControlPlaneUnhealthy"];
 /// The most machines that a message names.
 const NAMED: usize = 3;
 

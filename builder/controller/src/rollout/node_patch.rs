@@ -1,4 +1,4 @@
-//! The marks of a roll-out on one Node, written by one patch.
+//! The annotations and the cordon of a roll-out on one Node, written by one patch.
 
 use std::collections::BTreeMap;
 
@@ -37,14 +37,14 @@ impl NodeState {
     }
 }
 
-/// The marks that a Node should have; those that are not set stay.
+/// What a Node should have; what is not set stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct NodePatch {
     annotations: BTreeMap<&'static str, Option<String>>,
     unschedulable: Option<bool>,
 }
 
-impl Marks {
+impl NodePatch {
     fn set(&mut self, key: &'static str, value: Option<String>) {
         self.annotations.insert(key, value);
     }
@@ -99,8 +99,8 @@ impl Marks {
         self.unschedulable = Some(unschedulable);
     }
 
-    /// The patch; none if the node has all marks.
-    pub fn patch(&self, machine: &Machine) -> Option<Action> {
+    /// The write; none if the node has it all.
+    pub fn action(&self, machine: &Machine) -> Option<Action> {
         let mut patch = Patch::default();
         for (key, value) in &self.annotations {
             let old = machine.metadata.annotations.get(*key);
