@@ -117,7 +117,7 @@ pub use snapshot::{
 };
 pub(crate) use target_source::{Found, Pin, TargetError, by_pin, in_service, target_of};
 pub use view::{
-    BuildView, MachineCounts, NodeView, Retry, RolloutChange, RolloutRequest, RolloutRequestError,
-    RolloutView, TargetView, UndoTo, build_views, decide_request, node_views, rollout_view,
-    write_request,
+    BuildView, MachineCounts, NodeView, PoolCondition, Retry, RolloutChange, RolloutRequest,
+    RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,
+    rollout_view, write_request,
 };

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::name_list::name_list;
 
@@ -157,7 +159,8 @@ impl RolloutReason {
 }
 
 /// How far a roll-out is: commands print it, and metrics have it as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RolloutPhase {
     /// All machines run the target.
     Updated,
