@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::drain::Drain;
-use super::drain_record::{DrainRecord, DrainRecords, NodeEvictions};
+use super::drain::{Drain, DrainRecord, DrainRecords, NodeEvictions};
 use super::snapshot::RolloutSnapshot;
 use mosb_plan::api::labels;
 

@@ -8,14 +8,13 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
 use super::availability::Availability;
-use super::drain_record::{DrainRecord, DrainRecords};
-use super::job_phase::{job_phase, pod_wait};
+use super::drain::{DrainRecord, DrainRecords};
+use super::job_phase::{job_phase, pod_wait, pod_waiting};
 use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::node_job::JobCommand;
 use super::other_places::OtherPlaces;
-use super::pod_waiting::pod_waiting;
 use super::reason::OF_SOME_MACHINES;
 use super::slots::max_unavailable;
 use super::snapshot::{

@@ -9,8 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::begin_apply::may_have_job;
 use super::context::Context;
-use super::drain::Drain;
-use super::drain_record::DrainRecord;
+use super::drain::{Drain, DrainRecord};
 use super::effect::{Action, Eviction};
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
