@@ -179,7 +179,7 @@ impl<'a> Context<'a> {
         self.snapshot.config.is_some() && self.is_observed()
             || self.snapshot.rivals.iter().any(asks_for_rollout)
             || machines.any(|machine| {
-                let annotation = |key| machine.metadata.annotation(key).is_some();
+                let annotation = |key| machine.node.metadata.annotation(key).is_some();
                 annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
             })
     }

@@ -59,7 +59,7 @@ pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
 pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluation {
     if let Some(who) = &snapshot.other_controller {
         let with_slot = snapshot.machines.iter().filter(|one| MachineState::of(one).has_slot());
-        let held = with_slot.map(|machine| machine.metadata.name.clone()).collect();
+        let held = with_slot.map(|machine| machine.node.metadata.name.clone()).collect();
         let reason = RolloutReason::OtherController { who: who.clone(), held };
         return Decision::unchanged(reason).into();
     }
@@ -316,7 +316,7 @@ impl<'a> Pass<'a> {
         };
         let mut all = self.machines.iter().zip(&self.plans);
         all.any(|((state, _), plan)| {
-            let is_healthy = state.machine.ready && plan.degraded.is_none();
+            let is_healthy = state.machine.node.ready && plan.degraded.is_none();
             is_healthy && state.is_to_unstage(target)
         })
     }

@@ -125,7 +125,7 @@ impl Pass<'_> {
                 since: Time(now),
                 attempt,
                 first_attempt: attempt,
-                boot_id: state.machine.boot_id.clone(),
+                boot_id: state.machine.node.boot_id.clone(),
                 cordoned: true,
                 disables_scale_down: state
                     .machine
@@ -151,7 +151,7 @@ fn candidate<'a>(
     target: &NodeTarget,
 ) -> SlotCandidate<'a> {
     let ctx = pass.ctx;
-    let metadata = &state.machine.metadata;
+    let metadata = &state.machine.node.metadata;
     SlotCandidate {
         name: state.name(),
         zone: metadata.labels.get(ZONE).map(String::as_str),

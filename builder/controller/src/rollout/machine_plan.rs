@@ -123,7 +123,7 @@ impl MachinePlan {
         let staged = state.staged.as_ref().filter(|staged| !has_booted(staged));
         let mark = staged.map(|target| StagedMark {
             target: target.clone(),
-            boot_id: state.machine.boot_id.clone(),
+            boot_id: state.machine.node.boot_id.clone(),
         });
         self.patch.staged(mark.as_ref());
     }
@@ -219,9 +219,9 @@ impl MachinePlan {
         state: &MachineState<'_>,
         is_changed: bool,
     ) -> Vec<Action> {
-        let annotation = |key| state.machine.metadata.annotation(key);
+        let annotation = |key| state.machine.node.metadata.annotation(key);
         let event = |reason, edge: &str, text: String| {
-            let on = regarding_node(&state.machine.metadata);
+            let on = regarding_node(&state.machine.node.metadata);
             Action::Event(new_event(on, reason, edge, text))
         };
         let mut events = Vec::new();
@@ -237,7 +237,7 @@ impl MachinePlan {
         let of_slot = |reason, text: String| {
             // Cancelled and given again, the same slot is another one.
             let since = if self.is_given { ctx.now.to_string() } else { String::new() };
-            event(reason, &format!("{} {slot} {since} {text}", state.machine.boot_id), text)
+            event(reason, &format!("{} {slot} {since} {text}", state.machine.node.boot_id), text)
         };
         events.extend(self.event.clone().map(|(reason, text)| of_slot(reason, text)));
         if is_changed && let Some(text) = &self.degraded {

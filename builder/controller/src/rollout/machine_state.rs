@@ -5,7 +5,6 @@
 
 use jiff::Timestamp;
 
-use super::availability::Availability;
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use crate::workload::may_run_etcd;
@@ -64,18 +63,18 @@ impl<'a> MachineState<'a> {
     }
 
     pub fn name(&self) -> &'a str {
-        &self.machine.metadata.name
+        &self.machine.node.metadata.name
     }
 
     /// Jobs for this very Node object, and not being deleted.
     pub fn jobs(&self) -> impl Iterator<Item = &'a MachineJob> {
-        let uid = self.machine.metadata.uid();
+        let uid = self.machine.node.metadata.uid();
         self.machine.jobs.iter().filter(move |job| job.node_uid == uid && !job.deleting)
     }
 
     /// Jobs that take places of limits.
     pub fn jobs_in_place(&self, now: Timestamp) -> impl Iterator<Item = &'a MachineJob> {
-        let is_ready = self.machine.ready;
+        let is_ready = self.machine.node.ready;
         self.jobs().filter(move |job| job.takes_place(is_ready, now))
     }
 
@@ -91,7 +90,7 @@ impl<'a> MachineState<'a> {
         });
         let newest = of_jobs.max_by_key(|(order, _)| *order).map(|(_, report)| report.clone());
         newest.or_else(|| {
-            let text = self.machine.metadata.annotation(labels::NODE_REPORT)?;
+            let text = self.machine.node.metadata.annotation(labels::NODE_REPORT)?;
             // One that can't be read counts as none: the machine is asked again.
             let report = NodeReport::parse(text).ok()?;
             self.is_of_this_boot(&report.boot_id).then_some(report)
@@ -110,7 +109,7 @@ impl<'a> MachineState<'a> {
     /// The mark of what is staged, also if that was in an earlier boot. One that can't be read counts as
     /// none: it is staged again.
     pub fn staged_mark(&self) -> Option<StagedMark> {
-        let text = self.machine.metadata.annotation(labels::NODE_STAGED)?;
+        let text = self.machine.node.metadata.annotation(labels::NODE_STAGED)?;
         serde_json::from_str(text).ok()
     }
 
@@ -125,7 +124,7 @@ impl<'a> MachineState<'a> {
     }
 
     pub fn is_of_this_boot(&self, boot_id: &str) -> bool {
-        !boot_id.is_empty() && self.machine.boot_id == boot_id
+        !boot_id.is_empty() && self.machine.node.boot_id == boot_id
     }
 
     /// The digest of the image that it booted.
@@ -253,27 +252,27 @@ impl<'a> MachineState<'a> {
 
     /// Whether pods can be scheduled on it and run, as the Machine Config Operator counts it.
     pub fn is_available(&self) -> bool {
-        Availability::from(self.machine).obstacle().is_none()
+        self.machine.node.obstacle().is_none()
     }
 
     pub fn is_being_deleted(&self) -> bool {
-        self.machine.metadata.is_being_deleted()
+        self.machine.node.metadata.is_being_deleted()
     }
 
     /// Whether the control plane, with its etcd, may lose a member with this machine.
     pub fn is_control_plane(&self) -> bool {
-        may_run_etcd(&self.machine.metadata.labels)
+        may_run_etcd(&self.machine.node.metadata.labels)
     }
 
     pub fn platform(&self) -> Option<Platform> {
-        let label = |key: &str| self.machine.metadata.labels.get(key);
+        let label = |key: &str| self.machine.node.metadata.labels.get(key);
         let (os, architecture) = (label("kubernetes.io/os")?, label("kubernetes.io/arch")?);
         Platform::new(os, architecture, None).ok()
     }
 }
 
 fn slot(machine: &Machine) -> SlotMark {
-    match machine.metadata.annotation(labels::NODE_SLOT).map(serde_json::from_str) {
+    match machine.node.metadata.annotation(labels::NODE_SLOT).map(serde_json::from_str) {
         None => SlotMark::None,
         Some(Ok(slot)) => SlotMark::Valid(Box::new(slot)),
         Some(Err(_)) => SlotMark::Unreadable,

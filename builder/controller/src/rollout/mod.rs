@@ -18,7 +18,7 @@
 //! | `fallback` | machines that booted the target and run another image again |
 //! | `slots`, `give_slots`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
-//! | `availability`, `other_places` | where pods can run now, and the controller |
+//! | `other_places` | where the controller can run now |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `part_jobs` | which machines are changed without a reboot |
 //! | `drain`, `drain_records` | which pods are evicted, how drains went in earlier passes, and when their pods are listed again |
@@ -41,7 +41,6 @@
 //! | `elapsed`, `seen_times` | the time between two moments, and when this process saw what other clocks date |
 //! | `view` | what commands show, and what they ask for |
 
-mod availability;
 mod begin_apply;
 mod config_annotations;
 mod context;

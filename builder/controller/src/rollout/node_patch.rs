@@ -103,17 +103,19 @@ impl NodePatch {
     pub fn action(&self, machine: &Machine) -> Option<Action> {
         let mut patch = Patch::default();
         for (key, value) in &self.annotations {
-            let old = machine.metadata.annotations.get(*key);
+            let old = machine.node.metadata.annotations.get(*key);
             match value {
                 Some(value) if old != Some(value) => patch.set(key, value.clone()),
                 None if old.is_some() => patch.remove(key),
                 Some(_) | None => {}
             }
         }
-        if let Some(unschedulable) = self.unschedulable.filter(|is| *is != machine.unschedulable) {
+        if let Some(unschedulable) =
+            self.unschedulable.filter(|is| *is != machine.node.unschedulable)
+        {
             patch.spec = json!({ "unschedulable": unschedulable });
         }
         let is_changed = !patch.annotations.is_empty() || !patch.spec.is_null();
-        is_changed.then(|| object::patch(Kind::Node, &machine.metadata, patch))
+        is_changed.then(|| object::patch(Kind::Node, &machine.node.metadata, patch))
     }
 }

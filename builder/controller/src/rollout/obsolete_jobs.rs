@@ -20,7 +20,7 @@ pub(super) fn is_obsolete(
     if job.deleting {
         return false;
     }
-    if job.node_uid != state.machine.metadata.uid() {
+    if job.node_uid != state.machine.node.metadata.uid() {
         return true;
     }
     let is_older =

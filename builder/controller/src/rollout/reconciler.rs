@@ -213,7 +213,7 @@ impl Reconciler for RolloutReconciler {
     fn seen_versions(snapshot: &RolloutSnapshot) -> impl Iterator<Item = (&str, &str)> {
         let configs = snapshot.config.iter().map(|config| &config.metadata);
         let configs = configs.chain(&snapshot.leaving);
-        let machines = snapshot.machines.iter().map(|machine| &machine.metadata);
+        let machines = snapshot.machines.iter().map(|machine| &machine.node.metadata);
         let metas = [&snapshot.pool.metadata].into_iter().chain(configs).chain(machines);
         let jobs = snapshot.machines.iter().flat_map(|machine| &machine.jobs);
         metas

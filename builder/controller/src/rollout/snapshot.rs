@@ -15,6 +15,7 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use super::other_places::OtherPlaces;
+use crate::cluster_cache::SeenMachine;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 use mosb_reconcile::driver::InputsHash;
@@ -68,14 +69,14 @@ impl RolloutSnapshot {
         let machines = self.machines.iter().map(|machine| {
             let jobs = machine.jobs.iter();
             let jobs = jobs.map(|job| (&job.uid, job.phase == JobPhase::Running, job.has_login));
-            let metadata = &machine.metadata;
+            let metadata = &machine.node.metadata;
             (
                 (&metadata.uid, &metadata.labels, deleted(metadata)),
                 (
-                    &machine.boot_id,
-                    machine.ready,
-                    machine.disk_pressure,
-                    machine.network_unavailable,
+                    &machine.node.boot_id,
+                    machine.node.ready,
+                    machine.node.disk_pressure,
+                    machine.node.network_unavailable,
                 ),
                 jobs.collect::<Vec<_>>(),
             )
@@ -93,20 +94,8 @@ impl RolloutSnapshot {
 /// A node of the pool, and the Jobs on it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Machine {
-    /// Name, UID, resourceVersion, labels, annotations, times of creation and deletion.
-    pub metadata: Metadata,
-    /// `status.nodeInfo.bootID`; empty if the kubelet has not reported it.
-    pub boot_id: String,
-    /// `spec.unschedulable`
-    pub unschedulable: bool,
-    /// Condition `Ready` is `True`.
-    pub ready: bool,
-    /// When the condition `Ready` changed last, by the clock of this process.
-    pub ready_since: Option<Time>,
-    /// Condition `DiskPressure` is `True`.
-    pub disk_pressure: bool,
-    /// Condition `NetworkUnavailable` is `True`.
-    pub network_unavailable: bool,
+    /// Its `ready_since` is by the clock of this process.
+    pub node: SeenMachine,
     /// All Jobs of the roll-out that name this node, also those for an earlier node of this name.
     pub jobs: Vec<MachineJob>,
     /// How its drain went in earlier passes.
@@ -115,7 +104,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn name(&self) -> &str {
-        &self.metadata.name
+        &self.node.metadata.name
     }
 }
 

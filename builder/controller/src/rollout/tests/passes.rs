@@ -96,7 +96,7 @@ fn snapshot(machines: &[&str]) -> RolloutSnapshot {
     snapshot.pool.metadata.name = "worker".to_owned();
     snapshot.machines = machines.iter().map(|_| Machine::default()).collect();
     for (machine, name) in snapshot.machines.iter_mut().zip(machines) {
-        machine.metadata.name = (*name).to_owned();
+        machine.node.metadata.name = (*name).to_owned();
     }
     snapshot
 }

@@ -58,12 +58,12 @@ pub struct NodeView {
 impl NodeView {
     pub(super) fn of(state: &MachineState<'_>, pool: Option<&str>) -> Self {
         let machine = state.machine;
-        let annotation = |key| machine.metadata.annotation(key).map(str::to_owned);
+        let annotation = |key| machine.node.metadata.annotation(key).map(str::to_owned);
         let full = state.is_boot_full().then(|| BOOT_FULL.to_owned());
         let reasons: Vec<String> =
             annotation(labels::NODE_REASON).into_iter().chain(full).collect();
         Self {
-            name: machine.metadata.name.clone(),
+            name: machine.node.metadata.name.clone(),
             pool: pool.map(str::to_owned),
             current: annotation(labels::NODE_CURRENT_IMAGE),
             desired: annotation(labels::NODE_DESIRED_IMAGE),
@@ -72,8 +72,8 @@ impl NodeView {
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            ready: machine.ready,
-            unschedulable: machine.unschedulable,
+            ready: machine.node.ready,
+            unschedulable: machine.node.unschedulable,
             etc: state.report.as_ref().and_then(|report| report.etc.clone()),
             has_slot: state.has_slot(),
         }
