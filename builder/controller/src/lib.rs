@@ -37,6 +37,7 @@ pub mod sidecar;
 mod snapshot;
 pub mod user_data;
 mod view;
+mod words;
 mod workload;
 
 pub use action::{Action, Attempt, BuildEffect, new_object};

@@ -129,6 +129,7 @@ impl Pass<'_> {
                 cordoned: true,
                 disables_scale_down: state
                     .machine
+                    .node
                     .metadata
                     .annotation(labels::SCALE_DOWN_DISABLED)
                     .is_none(),

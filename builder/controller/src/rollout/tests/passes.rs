@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::cache::one_machine;
-use super::fleet::*;
 use crate::cluster_cache::ClusterCache;
 use crate::lookups::{LookupLimits, Resolver};
 use crate::rollout::effect::Action;
