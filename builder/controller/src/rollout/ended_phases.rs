@@ -24,7 +24,7 @@ use mosb_reconcile::kinds::Kind;
 words! {
     /// A part of the update of one machine.
     pub enum MachinePhase {
-        /// From the creation of the Job that staged the target to the mark on the Node.
+        /// From the creation of the Job that staged the target to the annotation of the Node.
         Stage = "stage",
         /// From the slot to the record of the Job that rebooted the machine into the target. Earlier
         /// attempts count too.

@@ -85,7 +85,7 @@ impl MachineState<'_> {
         if self.has_slot() || is_it(&report.booted) || !is_it(&report.rollback) {
             return false;
         }
-        let mark = self.staged_mark().filter(|mark| mark.target.is_same_to_machines(target));
+        let mark = self.staged_annotation().filter(|mark| mark.target.is_same_to_machines(target));
         let by_mark = before.filter(|before| mark.is_some_and(|it| it.boot_id == before.boot_id));
         let by_jobs = self.jobs().filter_map(|job| match (job.verb, &job.phase) {
             (NodeVerb::Stage, JobPhase::Succeeded(report)) => Some(&**report),

@@ -11,7 +11,7 @@ use super::fallback::FallbackWait;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::lookup::RolloutLookup;
-use super::machine_state::{MachineState, SlotMark};
+use super::machine_state::{MachineState, SlotAnnotation};
 use super::machine_status::{MachineProgress, MachineStatus};
 use super::node_patch::{NodePatch, NodeState};
 use super::obsolete_jobs::{deletion, is_obsolete};
@@ -48,30 +48,30 @@ impl MachinePlan {
         if state.is_being_deleted() {
             return plan;
         }
-        let is_part = ctx.is_part(state);
-        if is_part {
+        let is_managed = ctx.is_managed(state);
+        if is_managed {
             plan.report_annotations(ctx, state);
         }
         let slot = match (&state.slot, phase) {
-            (SlotMark::Valid(slot), Some(phase)) => {
+            (SlotAnnotation::Valid(slot), Some(phase)) => {
                 if MachineState::of(state.machine).clamp_slot(ctx.now) {
                     plan.patch.slot(Some(slot));
                 }
                 plan.advance(ctx, state, slot, phase)
             }
-            (SlotMark::Unreadable, _) => {
+            (SlotAnnotation::Unreadable, _) => {
                 let text = "annotation mosb.dev/slot is not readable; check the machine, uncordon the node if it runs the pool's image, and remove the annotation";
                 plan.degraded = Some(text.to_owned());
                 None
             }
             _ => {
-                if is_part {
+                if is_managed {
                     plan.annotations_without_slot(ctx, state);
                 }
                 None
             }
         };
-        if is_part {
+        if is_managed {
             plan.waiting = plan.waiting.take().or_else(|| state.job_waiting(ctx.now));
         }
         for job in &state.machine.jobs {

@@ -1,7 +1,7 @@
 //! The state of one machine, read from its node object, its annotations and the Jobs on it alone.
 //!
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
-//! a report or mark of an earlier boot counts for nothing.
+//! a report or annotation of an earlier boot counts for nothing.
 
 use jiff::Timestamp;
 
@@ -23,12 +23,12 @@ pub(super) struct MachineState<'a> {
     pub report: Option<NodeReport>,
     /// The target that is staged in this boot.
     pub staged: Option<NodeTarget>,
-    pub slot: SlotMark,
+    pub slot: SlotAnnotation,
 }
 
 /// The annotation `mosb.dev/slot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SlotMark {
+pub(super) enum SlotAnnotation {
     None,
     Valid(Box<Slot>),
     /// Somebody else wrote it. It counts as a slot until an administrator removes it.
@@ -49,7 +49,7 @@ impl<'a> MachineState<'a> {
     /// Times of its slot that are yet to come are of another controller's clock, and count as now.
     /// Returns whether there are any.
     pub fn clamp_slot(&mut self, now: Timestamp) -> bool {
-        let SlotMark::Valid(slot) = &mut self.slot else {
+        let SlotAnnotation::Valid(slot) = &mut self.slot else {
             return false;
         };
         let Slot { since, applying, failure, .. } = &mut **slot;
@@ -102,13 +102,13 @@ impl<'a> MachineState<'a> {
         if let Some(job) = by_job {
             return job.target.clone();
         }
-        let mark = self.staged_mark()?;
+        let mark = self.staged_annotation()?;
         self.is_of_this_boot(&mark.boot_id).then_some(mark.target)
     }
 
-    /// The mark of what is staged, also if that was in an earlier boot. One that can't be read counts as
+    /// What is staged by its annotation, also if that was in an earlier boot. One that can't be read counts as
     /// none: it is staged again.
-    pub fn staged_mark(&self) -> Option<StagedMark> {
+    pub fn staged_annotation(&self) -> Option<StagedMark> {
         let text = self.machine.node.metadata.annotation(labels::NODE_STAGED)?;
         serde_json::from_str(text).ok()
     }
@@ -241,13 +241,13 @@ impl<'a> MachineState<'a> {
 
     pub fn valid_slot(&self) -> Option<&Slot> {
         match &self.slot {
-            SlotMark::Valid(slot) => Some(slot),
-            SlotMark::None | SlotMark::Unreadable => None,
+            SlotAnnotation::Valid(slot) => Some(slot),
+            SlotAnnotation::None | SlotAnnotation::Unreadable => None,
         }
     }
 
     pub fn has_slot(&self) -> bool {
-        self.slot != SlotMark::None
+        self.slot != SlotAnnotation::None
     }
 
     /// Whether pods can be scheduled on it and run, as the Machine Config Operator counts it.
@@ -271,10 +271,10 @@ impl<'a> MachineState<'a> {
     }
 }
 
-fn slot(machine: &Machine) -> SlotMark {
+fn slot(machine: &Machine) -> SlotAnnotation {
     match machine.node.metadata.annotation(labels::NODE_SLOT).map(serde_json::from_str) {
-        None => SlotMark::None,
-        Some(Ok(slot)) => SlotMark::Valid(Box::new(slot)),
-        Some(Err(_)) => SlotMark::Unreadable,
+        None => SlotAnnotation::None,
+        Some(Ok(slot)) => SlotAnnotation::Valid(Box::new(slot)),
+        Some(Err(_)) => SlotAnnotation::Unreadable,
     }
 }

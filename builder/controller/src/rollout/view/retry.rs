@@ -4,7 +4,7 @@
 //! no other machine becomes unavailable by it. One that fell back from the target gets a slot in its
 //! turn.
 
-use crate::rollout::machine_state::{MachineState, SlotMark};
+use crate::rollout::machine_state::{MachineState, SlotAnnotation};
 use crate::rollout::snapshot::{Machine, RolloutSnapshot};
 use mosb_image::Digest;
 use mosb_plan::api::rollout::Slot;
@@ -31,9 +31,9 @@ fn retry(machine: &Machine, target: Digest) -> Option<Retry> {
         return None;
     }
     let slot = match &state.slot {
-        SlotMark::Valid(slot) => Some(next_slot(&state, slot, target)?),
-        SlotMark::None if has_fallen_back(&state, target) => None,
-        SlotMark::None | SlotMark::Unreadable => return None,
+        SlotAnnotation::Valid(slot) => Some(next_slot(&state, slot, target)?),
+        SlotAnnotation::None if has_fallen_back(&state, target) => None,
+        SlotAnnotation::None | SlotAnnotation::Unreadable => return None,
     };
     let resource_version = machine.node.metadata.resource_version().to_owned();
     Some(Retry { node: machine.node.metadata.name.clone(), resource_version, slot })
