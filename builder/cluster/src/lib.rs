@@ -11,6 +11,7 @@ pub mod namespaces;
 pub mod node_pool;
 pub mod object;
 pub mod status;
+mod words;
 
 pub use cluster_cache::ClusterCache;
 pub use namespaces::Namespaces;

@@ -37,7 +37,6 @@ pub mod sidecar;
 mod snapshot;
 pub mod user_data;
 mod view;
-mod words;
 mod workload;
 
 pub use action::{Action, Attempt, BuildEffect, new_object};

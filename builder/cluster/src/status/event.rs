@@ -2,7 +2,7 @@
 
 use sha2::Digest as _;
 
-use crate::words::words;
+use crate::words;
 use mosb_plan::api::{API_VERSION, Metadata, shortened};
 use mosb_reconcile::write::{Event, EventKind, Regarding};
 

@@ -17,7 +17,7 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use crate::rollout::effect::Action;
-use crate::words::words;
+use mosb_cluster::words;
 use mosb_plan::api::labels;
 use mosb_reconcile::kinds::Kind;
 

@@ -1,7 +1,7 @@
 //! What a Job on a machine is created for: everything that its template does not contain.
 
 use crate::lookups::MachineSecrets;
-use crate::words::words;
+use mosb_cluster::words;
 use mosb_plan::api::rollout::NodeTarget;
 
 words! {

@@ -12,7 +12,7 @@ use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::node_patch::NodeState;
 use super::staging::wants_stage;
-use crate::words::words;
+use mosb_cluster::words;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::name_list::name_list;
-use crate::words::words;
+use mosb_cluster::words;
 
 /// How many machines a reason names.
 const MAX_NAMES: usize = 5;

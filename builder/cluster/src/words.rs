@@ -2,6 +2,7 @@
 
 /// An enum with the word of each variant in one table: `as_str` returns it, and `ALL` has the variants
 /// in order.
+#[macro_export]
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -28,5 +29,3 @@ macro_rules! words {
         }
     };
 }
-
-pub(crate) use words;
