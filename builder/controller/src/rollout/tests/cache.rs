@@ -70,8 +70,10 @@ fn a_job_elsewhere_counts_on_ready_machines() {
 /// A Job that ended well, on this machine.
 fn ended_job(machine: &Machine) -> Job {
     let target = NodeTarget { image: image(2), config: None, machine_part: None, live_from: None };
+    let mut snapshot = RolloutSnapshot::default();
+    snapshot.pool.metadata.name = "worker".to_owned();
     let verb = NodeVerb::Stage;
-    let request = NodeJobRequest::new(&RolloutSnapshot::default(), machine, verb, Some(&target), 1);
+    let request = NodeJobRequest::new(&snapshot, machine, verb, Some(&target), 1);
     let mut job = node_job(&request);
     job.metadata.uid = Some("j".to_owned());
     let status = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
