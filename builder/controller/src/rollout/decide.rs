@@ -186,14 +186,10 @@ impl<'a> Pass<'a> {
             self.explain_waits(&given);
         }
         // These cost their machines only, so what stops the others comes before.
-        if let Some(Blocked { reason, message }) =
-            Blocked::by_refused(&self.ctx.snapshot.refused_writes)
-        {
-            self.block(reason, message, Some(ROLLOUT_PROBLEM));
-        }
-        if let Some(Blocked { reason, message }) = Blocked::by_shared_nodes(self.ctx.snapshot) {
-            self.block(reason, message, None);
-        }
+        let refused = Blocked::by_refused(&self.ctx.snapshot.refused_writes);
+        self.again(refused.as_ref().map(|_| ROLLOUT_PROBLEM));
+        let of_some = refused.or_else(|| Blocked::by_shared_nodes(self.ctx.snapshot));
+        self.blocked = self.blocked.take().or(of_some);
         let reports =
             self.ctx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
         if reports && self.ctx.may_create_jobs() {
