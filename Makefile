@@ -55,7 +55,7 @@ test: packages parts ## each fact once, on real parts (needs root, Go 1.21 or ne
 .PHONY: test-all
 test-all: PARTS = --fuzz --cluster-api --vm
 test-all: PACKAGES += tests/harness/debian-packages-vm
-test-all: packages parts ## everything: each write of each story, all machines, Cluster API, a virtual machine (as both of them)
+test-all: packages parts ## everything: each write of each story, all machines, Cluster API, a virtual machine (needs root, Go 1.21 or newer, QEMU, x86-64)
 	cargo build --quiet --bin mosb
 	cargo test $(if $(CI),--quiet) --no-run
 	@tests/more-inotify tests/all-programs all

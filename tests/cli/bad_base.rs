@@ -30,7 +30,7 @@ pub fn refused(
 }
 
 #[test]
-fn a_base_that_is_not_there_or_not_the_one_is_named() {
+fn a_missing_or_wrong_base_is_named() {
     let fixture = BuildFixture::new();
     let image = |architecture| base().architecture(architecture);
     fixture.base.put_index("all", &[image("amd64"), image("arm64")]);
@@ -115,7 +115,7 @@ fn a_base_that_is_not_there_or_not_the_one_is_named() {
 }
 
 #[test]
-fn a_base_that_mosb_built_is_accepted_only_with_the_option() {
+fn bases_of_mosb_need_the_option() {
     let fixture = BuildFixture::new();
     fixture.build(config().as_bytes(), &[]).ok();
     let built = fixture.target();

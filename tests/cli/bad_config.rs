@@ -49,7 +49,7 @@ fn field(name: &str, value: Value) -> Vec<u8> {
 }
 
 #[test]
-fn input_that_is_not_a_rendered_config_is_rejected() {
+fn only_rendered_configs_are_accepted() {
     let whole = String::from_utf8(named(NAME)).unwrap();
     let cases: Vec<Case> = vec![
         ("not YAML", b"a: [b".to_vec(), "bad-file", &["stdin", "YAML", "line"]),

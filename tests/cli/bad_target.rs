@@ -6,7 +6,7 @@ use mosb_tests::Layout;
 use mosb_tests::build_fixture::{BuildFixture, assert_refused, assert_whole, config, names};
 
 #[test]
-fn a_target_that_can_not_be_meant_is_refused() {
+fn a_bad_target_is_refused() {
     let fixture = BuildFixture::new();
     let cases: [(&str, &str, &str, &[&str]); 7] = [
         ("no folder", "oci:", "bad-reference", &["\"oci:\"", "write oci:DIR"]),
@@ -79,7 +79,7 @@ fn left(fixture: &BuildFixture) -> String {
 }
 
 #[test]
-fn a_disk_that_can_not_be_written_is_named() {
+fn an_unwritable_disk_is_named() {
     let fixture = on_a_disk("ro");
     let finished = fixture.build(config().as_bytes(), &[]);
     assert_refused(
@@ -123,7 +123,7 @@ fn a_full_disk_leaves_no_half_image() {
 }
 
 #[test]
-fn a_cache_that_can_not_be_written_is_a_warning() {
+fn an_unwritable_cache_is_a_warning() {
     let fixture = BuildFixture::new();
     fs::write(fixture.mosb.home().join("cache"), "a file").unwrap();
     let result = fixture.build(config().as_bytes(), &[]).ok().json();

@@ -82,7 +82,7 @@ pub fn config(name: &str, content: &str) -> Value {
 }
 
 #[test]
-fn a_build_can_be_planned_done_and_looked_at() {
+fn a_build_is_planned_done_and_inspected() {
     let desk = Desk::new();
     let (code, plan) = desk.object("plan worker.yaml --base oci:base:os --output oci:out");
     assert_eq!((code, plan["kind"].as_str()), (0, Some("Plan")), "{plan:#}");
@@ -204,7 +204,7 @@ fn a_plan_says_what_the_change_costs_machines() {
 
 /// The changes that a build of the config on another base would make.
 #[test]
-fn a_config_is_compared_on_the_base_that_is_given() {
+fn a_config_is_compared_on_the_given_base() {
     let desk = Desk::new();
     let mut named = config(NAME, "a");
     named["spec"]["osImageURL"] = json!("localhost:1/never/asked:1");
@@ -307,7 +307,7 @@ fn a_plan_reports_missing_disk_space_for_buildah() {
 }
 
 #[test]
-fn a_config_comes_from_stdin_and_progress_stays_off_stdout() {
+fn stdin_has_the_config_stdout_no_progress() {
     let desk = Desk::new();
     let text = config(NAME, "a").to_string();
     let line = words("plan - --base oci:base:os -o json");

@@ -198,7 +198,7 @@ fn usage_errors_are_objects_with_json_output() {
 }
 
 #[test]
-fn a_closed_stdout_is_no_error_and_a_full_one_is() {
+fn only_a_full_stdout_is_an_error() {
     let desk = Desk::new();
     let mosb = desk.mosb.command(words("plan worker.yaml --base oci:base:os"));
     let program = mosb.get_program().to_owned();

@@ -71,7 +71,7 @@ fn every_crate_is_allowed() {
 
 /// Only crates of the allowed registry have a checksum in Cargo.lock.
 #[test]
-fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
+fn every_crate_has_an_allowed_source_and_checksum() {
     let policy = Policy::read();
     let sources = &policy.0["sources"];
     for refused in ["unknown-registry", "unknown-git"] {
@@ -99,7 +99,7 @@ fn every_crate_comes_from_an_allowed_source_and_has_a_checksum() {
 /// Two versions of a crate that links C or implements TLS would both be linked, and updates could
 /// miss one of them.
 #[test]
-fn crates_that_link_c_or_implement_tls_have_one_version() {
+fn crates_with_c_or_tls_have_one_version() {
     let mut crates = versions();
     crates.retain(|(name, _)| {
         name.ends_with("-sys") || ["aws-lc-rs", "rustls", "rustls-webpki"].contains(&name.as_str())
@@ -162,7 +162,7 @@ fn no_locked_crate_is_yanked() {
 }
 
 #[test]
-fn every_dependency_of_a_crate_is_named_in_it() {
+fn every_dependency_is_named_in_its_crate() {
     let root = mosb_tests::repository().join("builder");
     let unused: Vec<String> = fs::read_dir(root)
         .unwrap()

@@ -178,7 +178,7 @@ fn first_cells(part: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_code_is_documented_and_every_documented_code_exists() {
+fn codes_and_their_documentation_agree() {
     let sections = CODE_SECTIONS.map(|(path, headline)| {
         let document = read(path);
         let section = document.split_once(&format!("\n## {headline}\n"));
@@ -226,7 +226,7 @@ fn every_object_is_documented() {
 
 /// Each headline of the troubleshooting page is an error message; `…` replaces variable parts.
 #[test]
-fn every_headline_of_the_troubleshooting_is_a_text_of_the_program() {
+fn headlines_of_troubleshooting_are_texts_of_mosb() {
     let document = read("docs/troubleshooting.md");
     let code: String = code().into_iter().map(|(_, text)| text).collect();
     let code = code.replace("\\\"", "\"");

@@ -216,7 +216,7 @@ fn the_layer_stays_in_its_root() {
 }
 
 #[test]
-fn a_name_is_refused_before_anything_is_made_of_it() {
+fn a_hostile_name_is_refused() {
     let fixture = BuildFixture::new();
     for text in HOSTILE {
         let mut config = rendered(&json!({ "ignition": { "version": "3.4.0" } }));

@@ -8,7 +8,7 @@ const PING: &str = "GET /v2/ HTTP/1.1";
 const UPLOAD: &str = "POST /v2/a/b/blobs/uploads/ HTTP/1.1\r\ncontent-length: 0";
 
 #[test]
-fn without_a_fault_the_registry_answers_and_leads_back_here() {
+fn without_a_fault_the_registry_leads_back_here() {
     let registry = Registry::plain();
     let proxy = FaultProxy::start(registry.address());
     let answer = ask(&proxy.address(), UPLOAD).unwrap();

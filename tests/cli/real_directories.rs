@@ -45,7 +45,7 @@ fn an_installation_is_read_from_a_real_directory() {
 }
 
 #[test]
-fn a_rejected_image_names_the_list_of_the_manifests() {
+fn a_rejected_image_names_its_manifest_list() {
     let desk = Desk::new();
     installation(&desk);
     desk.write(
@@ -89,7 +89,7 @@ fn a_pool_is_rendered_from_a_real_directory() {
 }
 
 #[test]
-fn the_last_line_has_a_line_break_only_if_it_is_there() {
+fn the_last_line_break_stays_as_it_is() {
     let desk = Desk::new();
     let text = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 50-x\n  labels:\n    \
                 machineconfiguration.openshift.io/role: worker\nspec:\n  config:\n    ignition:\n      version: 3.4.0\n    \
@@ -105,7 +105,7 @@ fn the_last_line_has_a_line_break_only_if_it_is_there() {
 
 /// Nobody means octal 1204 or 0620.
 #[test]
-fn decimal_modes_are_warned_of_by_render_and_plan() {
+fn render_and_plan_warn_of_decimal_modes() {
     let desk = Desk::new();
     let file = |path: &str, mode: u32| json!({ "path": path, "mode": mode, "contents": { "source": "data:,a" } });
     let files =

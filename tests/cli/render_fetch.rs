@@ -151,7 +151,7 @@ async fn servers_see_what_ignition_would_send() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_of_a_host_go_to_that_host_only() {
+async fn headers_go_to_their_host_only() {
     let other = Web::start(|head, _| {
         let back = head.target.strip_prefix("/back?");
         vec![ServerAction::Send(match back {
@@ -231,7 +231,7 @@ async fn proxies_are_the_configs_else_the_environments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_trusted_by_the_configs_authorities_and_by_the_users() {
+async fn authorities_of_config_and_user_are_trusted() {
     let directory = tempfile::tempdir().unwrap();
     let plain = Web::always(reply(200, &[], b"plain"));
     let to = plain.url("/");

@@ -14,7 +14,7 @@ use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, options, render};
 use mosb_tests::{ServerAction, Web, reply};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permanent_errors_fail_at_once_and_transient_errors_are_retried() {
+async fn only_transient_errors_are_retried() {
     let late = ("retry-after", "0");
     let whole = reply(200, &[], b"hi");
     let cut = whole[..whole.len() - 1].to_vec();
@@ -172,7 +172,7 @@ async fn the_total_has_an_end_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_failures_are_reported_and_offline_names_each_reference() {
+async fn all_failures_and_offline_references_are_reported() {
     let web = Web::start(|head, _| {
         let status = if head.path() == "/late" { 500 } else { 404 };
         vec![ServerAction::Send(reply(status, &[], b""))]
@@ -206,7 +206,7 @@ async fn all_failures_are_reported_and_offline_names_each_reference() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_are_fetched_at_once_and_dropping_ends_all() {
+async fn fetches_run_together_and_end_when_dropped() {
     let whole = reply(200, &[], b"hi");
     let web = Web::start(move |_, _| {
         vec![ServerAction::Wait(Duration::from_millis(300)), ServerAction::Send(whole.clone())]
@@ -242,7 +242,7 @@ async fn first_request(web: &Web) {
 /// A stand-in for a server on another machine: it is behind a proxy, because loopback addresses are
 /// never requested through one.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_redirect_leads_to_loopback_and_nothing_to_a_link_local_address() {
+async fn no_redirect_leads_to_loopback_or_link_local() {
     let victim = Web::always(reply(200, &[], b"read from inside"));
     // Linux selects no interface for this address, so a fetcher that did not reject it would fail
     // without a request.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::render_commands::{Desk, file, machine_config, pool};
 
 #[test]
-fn unsupported_changes_are_listed_and_set_the_exit_code() {
+fn unsupported_changes_set_the_exit_code() {
     let desk = Desk::new();
     desk.write("a.yaml", machine_config("a", "worker", file("/etc/a", "a")));
     let before = desk.run("render --pool worker a.yaml").ok().text();
@@ -33,7 +33,7 @@ fn unsupported_changes_are_listed_and_set_the_exit_code() {
 /// For each case: the command line, the exit code, the error code, and the code and a part of the
 /// object or message of each finding.
 #[test]
-fn every_bad_input_is_refused_with_all_that_is_wrong() {
+fn bad_input_is_refused_with_every_problem() {
     let desk = Desk::new();
     let good = machine_config("good", "worker", file("/etc/a", "a"));
     let spec = |spec: Value| machine_config("bad", "worker", spec);

@@ -29,7 +29,7 @@ fn make(cluster: &FaultCluster, immutable: bool) {
 }
 
 fn data(cluster: &FaultCluster) -> Value {
-    cluster.proxy.ask("GET", &map(), None).1["data"].clone()
+    cluster.proxy.api().ask("GET", &map(), None).1["data"].clone()
 }
 
 /// Lets a pool's build end with a tree to record.

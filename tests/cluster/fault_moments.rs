@@ -135,7 +135,7 @@ fn its_clock_is_set_forth_and_back() {
     }
     let other = &controllers.running()[1];
     assert!(logs(other, ACTS).is_none(), "{}", other.log());
-    let lease = cluster.proxy.ask("GET", &lease(), None).1;
+    let lease = cluster.proxy.api().ask("GET", &lease(), None).1;
     assert_eq!(lease["spec"]["leaseTransitions"].as_i64().unwrap_or(0), 0);
 }
 

@@ -120,7 +120,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     // The CRD allows only one MachineOSConfig for each pool, but a second one may be older than
     // that rule.
     let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/machineosconfigs.machineconfiguration.openshift.io";
-    let (_, strict) = cluster.proxy.ask("GET", crd, None);
+    let (_, strict) = cluster.proxy.api().ask("GET", crd, None);
     let mut lenient = strict["spec"]["versions"].clone();
     let schema = lenient[0]["schema"]["openAPIV3Schema"].as_object_mut();
     schema.unwrap().remove("x-kubernetes-validations");
@@ -130,7 +130,7 @@ fn pools_and_configs(hostile: &mut Hostile<'_>) {
     second["metadata"]["name"] = json!("hostile-second");
     wait("the second one", SOON, || {
         let collection = ours("machineosconfigs", "");
-        let (code, _) = cluster.proxy.ask("POST", &collection, Some(&second));
+        let (code, _) = cluster.proxy.api().ask("POST", &collection, Some(&second));
         (code == 201).then_some(())
     });
     cluster.change(crd, &json!({ "spec": { "versions": strict["spec"]["versions"] } }));

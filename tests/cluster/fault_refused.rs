@@ -65,7 +65,7 @@ fn until_it_is(cluster: &FaultCluster, code: u16) {
     let status = format!("{}/status?dryRun=All", ours("machineconfigpools", STATUS));
     let nothing = json!({ "status": { "readyMachineCount": 7 } });
     wait("what the API server answers", SOON, || {
-        let (answered, _) = cluster.proxy.ask("PATCH", &status, Some(&nothing));
+        let (answered, _) = cluster.proxy.api().ask("PATCH", &status, Some(&nothing));
         (answered == code).then_some(())
     });
 }
@@ -81,7 +81,7 @@ struct Still {
 impl Still {
     fn of(cluster: &FaultCluster, pool: &str) -> Self {
         let events = format!("/api/v1/events?fieldSelector=involvedObject.name={pool}");
-        let (_, events) = cluster.proxy.ask("GET", &events, None);
+        let (_, events) = cluster.proxy.api().ask("GET", &events, None);
         Self {
             config: Seen::of(cluster).pool(pool).config,
             events: events["items"].as_array().unwrap().len(),

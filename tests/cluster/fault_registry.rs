@@ -29,7 +29,7 @@ fn refusing() -> Web {
 }
 
 fn object(cluster: &FaultCluster, path: &str) -> Value {
-    cluster.proxy.ask("GET", path, None).1
+    cluster.proxy.api().ask("GET", path, None).1
 }
 
 /// Counts the Event objects about an object.

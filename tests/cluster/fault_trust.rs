@@ -34,7 +34,7 @@ fn of_another_team(cluster: &FaultCluster) -> Value {
 fn pulls_from(cluster: &FaultCluster, job: &str) -> BTreeSet<String> {
     let name = job.replacen("build-", "base-", 1);
     let (code, secret) =
-        cluster.proxy.ask("GET", &format!("{}/{name}", in_namespace("secrets")), None);
+        cluster.proxy.api().ask("GET", &format!("{}/{name}", in_namespace("secrets")), None);
     assert_eq!(code, 200, "{name}");
     let config = STANDARD.decode(text(&secret["data"][".dockerconfigjson"])).unwrap();
     let config: Value = serde_json::from_slice(&config).unwrap();

@@ -129,7 +129,7 @@ fn runner(pod: &Value) -> String {
 }
 
 #[test]
-fn a_killed_build_and_a_killed_sidecar_begin_anew() {
+fn a_killed_build_or_sidecar_begins_anew() {
     let mut cluster = Cluster::new("killed-build");
     kill_build_and_sidecar(&mut cluster, "Job");
     cluster.ends_the_line();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::deploy::rendered;
 use crate::test_cluster::SOON;
-use crate::user_data::{FIRST_BOOT, LABEL, NAME, RIGHTS, Site, file};
+use crate::user_data::site::{FIRST_BOOT, LABEL, NAME, RIGHTS, Site, file};
 use mosb_ignition_server::{Period, TokenKey, accepted_tokens};
 use mosb_tests::{IgnitionServer, ignition_fetch, wait};
 
@@ -67,15 +67,7 @@ fn mount(secret: &Value, directory: &Path) {
 
 #[test]
 fn a_stub_fetches_the_controllers_config() {
-    let mut site = Site::new("serve-ignition");
-    for folder in ["kubernetes", "user-data"] {
-        site.grant(folder);
-    }
-    let kubeconfig = site.kubeconfig();
-    site.cluster.render("one");
-    site.cluster.opt_in(None);
-    site.cluster.start_with(&kubeconfig);
-    let first = site.cluster.image_after("");
+    let (mut site, first) = Site::with_first_image("serve-ignition", &["kubernetes", "user-data"]);
     let pool = site.cluster.pool.to_string();
     let object = json!({ "apiVersion": "v1", "kind": "Secret",
         "metadata": { "name": NAME, "labels": { LABEL: "" } } });
@@ -173,6 +165,7 @@ fn a_stub_fetches_the_controllers_config() {
     };
     let before = versions(&site);
     site.cluster.stop();
+    let kubeconfig = site.kubeconfig();
     site.cluster.start_with(&kubeconfig);
     site.reason("DoesNotJoin");
     wait("its pass", SOON, || site.cluster.log().contains("its Secrets are current").then_some(()));

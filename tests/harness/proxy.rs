@@ -42,6 +42,23 @@ impl Fault {
     pub fn too_many(seconds: u32) -> Self {
         Self::Answer(429, Some(("retry-after", seconds.to_string())))
     }
+
+    /// Whether a client notices it at this request to a registry: only some have a body to cut, or
+    /// get one.
+    pub fn affects(&self, head: &Head) -> bool {
+        match self {
+            Self::CutBody(_) => {
+                let has_body = ["/blobs/", "/manifests/"].iter().any(|of| head.path().contains(of));
+                head.method == "GET" && has_body
+            }
+            Self::CutUpload(bytes) => {
+                head.header("transfer-encoding").is_some()
+                    || head.header("content-length").and_then(|text| text.parse().ok())
+                        > Some(*bytes)
+            }
+            _ => true,
+        }
+    }
 }
 
 /// A request with its number, which starts at 1.

@@ -72,7 +72,8 @@ fn a_401_at_any_request_changes_nothing() {
         left: &|_, _, _| {},
     };
     let faults = [Fault::status(401)];
-    let moments = Moments { signals: &[], faults: &faults, first: 1, ..Moments::of(Requests::All) };
+    let moments =
+        Moments { signals: &[], faults: &faults, first: 1, ..Moments::of(Requests::All, 10) };
     program.ends_the_same(&moments);
 }
 

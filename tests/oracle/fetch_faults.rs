@@ -130,7 +130,7 @@ fn a_disturbed_fetch_leaves_the_same(requests: Requests) {
         end: &|what| json!(site.fetch(&pod, what)),
         left: &|what, _, _| assert_eq!(pod.result("result"), None, "{what}: it had no time"),
     };
-    program.ends_the_same(&Moments { faults: &faults, ..Moments::of(requests) });
+    program.ends_the_same(&Moments { faults: &faults, ..Moments::of(requests, 5) });
     assert_eq!(site.finish(&pod, &site.on()), image);
 }
 

@@ -124,7 +124,7 @@ fn killed_and_disturbed_it_ends_the_same(requests: Requests) {
         Fault::status(500),
     ];
     let signals = &["-KILL", "-INT", "-TERM"];
-    let moments = Moments { signals, faults: &faults, ..Moments::of(requests) };
+    let moments = Moments { signals, faults: &faults, ..Moments::of(requests, 10) };
     program.ends_the_same(&moments);
     // The first image is complete in the registry.
     let to = fixture.mosb.home().join("pulled");

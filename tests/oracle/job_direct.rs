@@ -363,5 +363,5 @@ fn a_killed_job_ends_the_same(requests: Requests) {
         },
         left: &|_, _, _| {},
     };
-    program.ends_the_same(&Moments::of(requests));
+    program.ends_the_same(&Moments::of(requests, 10));
 }

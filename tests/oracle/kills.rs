@@ -1,6 +1,7 @@
 //! Programs that are killed at their requests to a registry, and disturbed at them: another run ends
 //! the same. `make test` takes one request of each kind, `make test-all` each request.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
@@ -14,8 +15,6 @@ use mosb_tests::{Fault, FaultProxy, Finished, Seen, run, wait};
 const SOON: Duration = Duration::from_secs(120);
 /// Longer than a test.
 const FOREVER: Duration = Duration::from_secs(3600);
-/// The fewest requests of a program that is worth a test.
-const LEAST: usize = 5;
 
 /// A program behind a proxy, and what must be the same whenever it was killed.
 pub struct Program<'t> {
@@ -40,13 +39,59 @@ pub struct Moments<'t> {
     pub faults: &'t [Fault],
     /// How many requests come before the first fault.
     pub first: usize,
+    /// The undisturbed run makes more requests than this.
+    pub least: usize,
+    /// `kills` selects more of its requests than this.
+    pub least_kills: usize,
 }
 
 impl Moments<'static> {
-    /// The program is killed at any request, and nothing else happens.
-    pub fn of(requests: Requests) -> Self {
-        Self { requests, signals: &["-KILL"], kills: |_| true, faults: &[], first: 0 }
+    /// The program, which makes more than `least` requests, is killed at any of them, and nothing
+    /// else happens.
+    pub fn of(requests: Requests, least: usize) -> Self {
+        let (signals, faults) = (&["-KILL"], &[]);
+        Self { requests, signals, kills: |_| true, faults, first: 0, least, least_kills: least }
     }
+}
+
+impl Moments<'_> {
+    /// What is tried at requests, each of which has the first one that was seen of it. At one
+    /// request of a kind the faults that it can be affected by have their turn; a fault that had
+    /// none is tried at the first request that it can affect.
+    fn disturbances(&self, requests: &[(Request, Seen)]) -> Vec<(Disturbance<'_>, Request)> {
+        let mut all = Vec::new();
+        let kills = requests.iter().filter(|(_, seen)| (self.kills)(seen));
+        for (request, _) in kills {
+            let each = self.signals.iter().map(|signal| Disturbance::Signal(signal));
+            all.extend(each.map(|disturbance| (disturbance, request.clone())));
+        }
+        let later = || requests.iter().filter(|(_, seen)| seen.number > self.first);
+        let mut tried = vec![false; self.faults.len()];
+        for (turn, (request, seen)) in later().enumerate() {
+            let fits = |number: &usize| self.faults[*number].affects(&seen.head);
+            let mut fitting: Vec<_> = (0..self.faults.len()).filter(fits).collect();
+            if self.requests == Requests::OfEachKind && !fitting.is_empty() {
+                fitting = vec![fitting[turn % fitting.len()]];
+            }
+            for number in fitting {
+                tried[number] = true;
+                all.push((Disturbance::Fault(&self.faults[number]), request.clone()));
+            }
+        }
+        for (fault, _) in self.faults.iter().zip(tried).filter(|(_, tried)| !tried) {
+            let found = later().find(|(_, seen)| fault.affects(&seen.head));
+            let (request, _) = found.unwrap_or_else(|| panic!("{fault:?} affects no request"));
+            all.push((Disturbance::Fault(fault), request.clone()));
+        }
+        all
+    }
+}
+
+/// What happens to the program at a request.
+#[derive(Debug, Clone, Copy)]
+enum Disturbance<'m> {
+    Signal(&'m str),
+    Fault(&'m Fault),
 }
 
 /// Which requests of those that an undisturbed run makes.
@@ -124,49 +169,60 @@ impl Program<'_> {
         self.proxy.rule(|_| None);
         let want = (self.end)("undisturbed");
         let seen = self.proxy.seen();
-        assert!(seen.len() > LEAST, "{} requests", seen.len());
+        assert!(seen.len() > moments.least, "{} requests", seen.len());
+        let kills = seen.iter().filter(|seen| (moments.kills)(seen)).count();
+        assert!(kills > moments.least_kills, "{kills} requests to be killed at");
         let requests = moments.requests.among(&seen);
-        let (mut tried, mut missed) = (0, 0);
-        for (turn, (request, first)) in requests.iter().enumerate() {
-            for signal in moments.signals.iter().filter(|_| (moments.kills)(first)) {
-                let what = format!("{signal} at {request}");
-                (self.clear)();
-                match kill_at(self.proxy, (self.command)(), signal, request.is_it()) {
-                    Some(finished) => (self.left)(&what, signal, &finished),
-                    None => missed += 1,
+        let disturbances = moments.disturbances(&requests);
+        assert!(!disturbances.is_empty(), "nothing to try");
+        let (mut missed, mut met) = (Vec::new(), BTreeSet::new());
+        for (disturbance, request) in &disturbances {
+            let what = format!("{disturbance:?} at {request}");
+            if self.is_met(*disturbance, request, &want, &what) {
+                met.insert(&*request.kind);
+            } else {
+                missed.push(what);
+            }
+        }
+        let tried = disturbances.len();
+        println!("{tried} times, at {} of {} requests", requests.len(), seen.len());
+        // Requests at the same time can change the numbers by a few.
+        assert!(missed.len() * 10 <= tried, "of {tried} it ended before {missed:#?}");
+        let kinds: BTreeSet<_> = disturbances.iter().map(|(_, request)| &*request.kind).collect();
+        assert_eq!(met, kinds, "it ended before {missed:#?}");
+        want
+    }
+
+    /// Whether the program got to the request and was disturbed there. Either way, it ends the same.
+    #[track_caller]
+    fn is_met(
+        &self,
+        disturbance: Disturbance<'_>,
+        request: &Request,
+        want: &Value,
+        what: &str,
+    ) -> bool {
+        (self.clear)();
+        let (is_it, is_met) = (request.is_it(), Arc::new(AtomicBool::new(false)));
+        match disturbance {
+            Disturbance::Signal(signal) => {
+                if let Some(left) = kill_at(self.proxy, (self.command)(), signal, is_it) {
+                    is_met.store(true, Ordering::SeqCst);
+                    (self.left)(what, signal, &left);
                 }
-                tried += 1;
-                assert_eq!((self.end)(&what), want, "{what}");
             }
-            if first.number <= moments.first || moments.faults.is_empty() {
-                continue;
-            }
-            let (faults, turn) = (moments.faults, turn % moments.faults.len());
-            let faults = match moments.requests {
-                Requests::OfEachKind => &faults[turn..=turn],
-                Requests::All => faults,
-            };
-            for fault in faults {
-                let what = format!("{fault:?} at {request}");
-                (self.clear)();
-                let (is_it, fault) = (request.is_it(), fault.clone());
-                let hits = Arc::new(AtomicUsize::new(0));
-                let hit = Arc::clone(&hits);
+            Disturbance::Fault(fault) => {
+                let (fault, hit) = (fault.clone(), Arc::clone(&is_met));
                 self.proxy.rule(move |seen| {
                     is_it(seen).then(|| {
-                        hit.fetch_add(1, Ordering::SeqCst);
+                        hit.store(true, Ordering::SeqCst);
                         fault.clone()
                     })
                 });
-                assert_eq!((self.end)(&what), want, "{what}");
-                tried += 1;
-                missed += usize::from(hits.load(Ordering::SeqCst) == 0);
             }
         }
-        println!("{tried} times, at {} of {} requests", requests.len(), seen.len());
-        // Requests at the same time can change the numbers by a few.
-        assert!(missed * 10 <= tried, "{missed} of {tried} ended before the request");
-        want
+        assert_eq!((self.end)(what), *want, "{what}");
+        is_met.load(Ordering::SeqCst)
     }
 }
 

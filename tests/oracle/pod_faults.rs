@@ -80,7 +80,7 @@ fn a_killed_push_ends_the_same(requests: Requests) {
         },
         left: &|_, _, _| {},
     };
-    program.ends_the_same(&Moments::of(requests));
+    program.ends_the_same(&Moments::of(requests, 10));
 }
 
 #[test]

@@ -176,7 +176,8 @@ fn disturbed_pushes_end_the_same(requests: Requests) {
             states.borrow_mut().insert(state(&site.assert_in_service(what), &pod.build));
         },
     };
-    let moments = Moments { kills: is_write, faults: &faults, ..Moments::of(requests) };
+    let moments =
+        Moments { kills: is_write, faults: &faults, least_kills: 15, ..Moments::of(requests, 30) };
     let want = program.ends_the_same(&moments);
     // Which tag of the image is the last write depends on how its pushes overlap.
     let mut states = states.take();

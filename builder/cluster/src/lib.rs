@@ -10,6 +10,7 @@ pub mod name_list;
 pub mod namespaces;
 pub mod node_pool;
 pub mod object;
+pub mod resolver;
 pub mod status;
 mod words;
 

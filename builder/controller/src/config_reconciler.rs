@@ -15,7 +15,7 @@ use super::cluster_facts::ClusterFacts;
 use super::decide::{Decision, decide, report_refusal};
 use super::inputs::inputs;
 use super::lookup::{ImageStatus, Lookup};
-use super::lookups::Resolver;
+use super::lookups::{Resolver, resolve};
 use super::metrics::Metrics;
 use super::observe::{affected_keys, observe};
 use super::pool_reason::PoolReason;
@@ -135,7 +135,7 @@ impl Reconciler for ConfigReconciler {
         let key = snapshot.name.clone();
         let mut plan = pass.state.plan.take().or_else(|| self.plans.get(&key));
         let expected = self.busy_hosts(&key);
-        let resolving = Box::pin(self.resolver.resolve(lookups, snapshot, &mut plan, &expected));
+        let resolving = Box::pin(resolve(&self.resolver, lookups, snapshot, &mut plan, &expected));
         let resolved = if lookups.iter().any(Lookup::leaves_cluster) {
             pass.worker.release_during(resolving).await
         } else {

@@ -161,12 +161,6 @@ pub struct Planned {
     pub has_last_part: bool,
 }
 
-/// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).
-pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
-
-/// Reason of a [`Problem`]: a lookup timed out.
-pub const LOOKUP_TIMEOUT: &str = "lookup-timeout";
-
 /// Whether a registry has an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageStatus {

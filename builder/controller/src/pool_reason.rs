@@ -100,7 +100,7 @@ pub enum PoolReason {
 }
 
 impl PoolReason {
-    /// The code for scripts; `docs/commands.md` lists them all.
+    /// The code for scripts; `docs/builds.md` lists them all.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotOptedIn => "not-opted-in",

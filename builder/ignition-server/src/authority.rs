@@ -229,11 +229,6 @@ mod tests {
         let other = authority.issue("ä", now());
         assert!(matches!(other, Err(AuthorityError::Generate(_))), "{other:?}");
     }
-}
-
-#[cfg(test)]
-mod certificate_tests {
-    use super::*;
 
     #[test]
     fn certificates_are_replaced_early_or_for_another_host() {

@@ -267,11 +267,6 @@ mod tests {
         assert_eq!(problems.len(), 1);
         assert!(served.not_ready(now).is_some());
     }
-}
-
-#[cfg(test)]
-mod secret_keys_tests {
-    use super::*;
 
     #[test]
     fn keys_name_their_pool() {

@@ -98,6 +98,7 @@ pub(crate) fn is_changed_by_rpm_ostree(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_image::Digest;
 
     #[test]
     fn references_have_no_transport_and_their_own_digest() {
@@ -161,12 +162,6 @@ mod tests {
         }
         assert_eq!(deployment(&"x".repeat(5000), None).image.len(), NAME);
     }
-}
-
-#[cfg(test)]
-mod origin_tests {
-    use super::*;
-    use mosb_image::Digest;
 
     #[test]
     fn the_kernel_argument_leads_to_the_origin() {

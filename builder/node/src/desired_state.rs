@@ -78,7 +78,7 @@ fn is_password_hash(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod machine_part_file_tests {
+mod tests {
     use super::*;
 
     fn target(part: Option<Digest>) -> NodeTarget {

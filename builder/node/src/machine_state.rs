@@ -198,7 +198,7 @@ pub(crate) fn is_installed(root: &HostRoot, name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tool_tests {
+mod tests {
     use super::*;
 
     #[test]

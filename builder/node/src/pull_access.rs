@@ -137,11 +137,6 @@ mod tests {
         }
         assert!(PullAccess::read(None, None).unwrap().is_empty());
     }
-}
-
-#[cfg(test)]
-mod login_tests {
-    use super::*;
 
     fn login(text: &str) -> Login {
         Login::parse(text.as_bytes()).unwrap()

@@ -139,9 +139,11 @@ pub(crate) fn write_applied(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
     use crate::deployments::Deployments;
-    use mosb_plan::api::rollout::Deployment;
+    use mosb_plan::api::rollout::{Deployment, MachinePart};
 
     #[test]
     fn unreadable_records_are_ignored() {
@@ -196,14 +198,6 @@ mod tests {
         assert_eq!(applied.ended(&state), None, "it is recorded");
         assert_eq!(record("old", Phase::Rebooting).ended(&state), None, "it runs another image");
     }
-}
-
-#[cfg(test)]
-mod record_completion_tests {
-    use std::os::unix::fs::MetadataExt as _;
-
-    use super::*;
-    use mosb_plan::api::rollout::MachinePart;
 
     /// As of a machine that was installed with the keys of a config.
     #[test]

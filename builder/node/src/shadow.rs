@@ -152,6 +152,10 @@ fn replace(root: &HostRoot, path: &str, bytes: &[u8]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+
     use super::*;
 
     #[test]
@@ -208,13 +212,6 @@ mod tests {
             assert_eq!(password(text.as_bytes(), "core"), Err(want), "{what}");
         }
     }
-}
-
-#[cfg(test)]
-mod replaced_file_tests {
-    use super::*;
-    use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     #[test]
     fn replacing_keeps_attributes_and_cleans_killed_writes() {

@@ -6,30 +6,29 @@ use std::time::Duration;
 
 use mosb_types::ErrorClass;
 
-/// Waits that grow with each failure in a row.
+/// Waits that double with each failure in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     pub first: Duration,
-    pub factor: u32,
     pub max: Duration,
-    /// A wait is shortened by up to this many 1024ths of it.
-    pub jitter: u32,
+    /// Whether each wait is shortened by up to a quarter.
+    has_jitter: bool,
 }
 
 impl Backoff {
     pub const fn doubling(first: Duration, max: Duration) -> Self {
-        Self { first, factor: 2, max, jitter: 0 }
+        Self { first, max, has_jitter: false }
     }
 
     /// Shortens each wait by up to a quarter.
     #[must_use]
     pub const fn with_jitter(self) -> Self {
-        Self { jitter: 256, ..self }
+        Self { has_jitter: true, ..self }
     }
 
     /// The longest wait after this many failures in a row, from 1.
     pub fn wait(&self, failures: u32) -> Duration {
-        let times = self.factor.saturating_pow(failures.saturating_sub(1).min(20));
+        let times = 1 << failures.saturating_sub(1).min(20);
         self.first.saturating_mul(times).min(self.max)
     }
 
@@ -37,19 +36,18 @@ impl Backoff {
     /// not retried together.
     pub fn wait_for(&self, failures: u32, of: &impl Hash) -> Duration {
         let wait = self.wait(failures);
-        if self.jitter == 0 {
+        if !self.has_jitter {
             return wait;
         }
         let mut hasher = DefaultHasher::new();
         of.hash(&mut hasher);
-        let parts =
-            u32::try_from(hasher.finish() % u64::from(self.jitter)).expect("less than 1024");
+        let parts = u32::try_from(hasher.finish() % 256).expect("less than 256");
         wait - wait * parts / 1024
     }
 
     /// The wait that follows this one.
     pub fn next(&self, wait: Duration) -> Duration {
-        wait.saturating_mul(self.factor).min(self.max)
+        wait.saturating_mul(2).min(self.max)
     }
 }
 

@@ -143,7 +143,7 @@ impl StartedRunner<'_> {
         }
         // The controller may have deleted the runner and its pod since the report.
         let pod = format!("{}/{}/status", in_namespace("pods"), self.pod);
-        cluster.proxy.ask("PATCH", &pod, Some(&json!({ "status": status })));
+        cluster.proxy.api().ask("PATCH", &pod, Some(&json!({ "status": status })));
         true
     }
 
@@ -158,13 +158,13 @@ impl StartedRunner<'_> {
         }
         let map = self.needs("digest-").unwrap();
         let change = json!({ "data": data });
-        cluster.proxy.ask("PATCH", &map, Some(&change)).0 == 200
+        cluster.proxy.api().ask("PATCH", &map, Some(&change)).0 == 200
     }
 
     /// The digest of what its build runs.
     fn prepared_inputs(&self, cluster: &FaultCluster) -> String {
         let build = text(&self.runner["metadata"]["annotations"][format!("{M}/machine-os-build")]);
-        let (code, build) = cluster.proxy.ask("GET", &ours("machineosbuilds", build), None);
+        let (code, build) = cluster.proxy.api().ask("GET", &ours("machineosbuilds", build), None);
         assert_eq!(code, 200, "{build:#}");
         let inputs = text(&build["metadata"]["annotations"]["mosb.dev/prepared-inputs"]);
         format!("sha256:{inputs}")

@@ -129,21 +129,21 @@ impl FaultCluster {
             "metadata": { "name": name }, "stringData": { ".dockerconfigjson": logins } })
     }
 
-    /// Creates an object. A busy API server may have created it and not have said so.
+    /// Creates an object, or finds one that has all of it.
     #[track_caller]
     pub fn make(&self, collection: &str, object: &Value) {
-        let (code, answer) = self.proxy.ask("POST", collection, Some(object));
-        assert!([201, 409].contains(&code), "{code} {object:#} {answer:#}");
+        let (code, answer) = self.proxy.api().write("POST", collection, object);
+        assert!([200, 201].contains(&code), "{code} {object:#} {answer:#}");
     }
 
     #[track_caller]
     pub fn change(&self, object: &str, change: &Value) {
-        let (code, answer) = self.proxy.ask("PATCH", object, Some(change));
+        let (code, answer) = self.proxy.api().ask("PATCH", object, Some(change));
         assert_eq!(code, 200, "{object} {change:#} {answer:#}");
     }
 
     pub fn delete(&self, object: &str) {
-        let (code, answer) = self.proxy.ask("DELETE", object, None);
+        let (code, answer) = self.proxy.api().ask("DELETE", object, None);
         assert!([200, 202, 404].contains(&code), "{object} {answer:#}");
     }
 

@@ -33,10 +33,11 @@ fn each_write(cluster: &FaultCluster) -> Vec<Moment> {
 
 /// A few writes depend on timing. At most one in fifty may be missed by all pools.
 #[track_caller]
-fn nearly_all_were_hit(stage: &Stage, pools: usize) {
-    let missed = stage.missed.len();
-    println!("{missed} of {pools} were not disturbed: {:#?}", stage.missed);
-    assert!(missed * 50 <= pools, "{missed} of {pools}: {:#?}", stage.missed);
+fn nearly_all_were_hit(stage: &Stage, moments: &[Moment]) {
+    let (missed, all) = (stage.missed.len(), moments.len());
+    println!("{missed} of {all} were not disturbed: {:#?}", stage.missed);
+    assert!(all > 0 && stage.hit + missed == all, "{} and {missed} of {all}", stage.hit);
+    assert!(missed * 50 <= all, "{missed} of {all}: {:#?}", stage.missed);
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn killed_after(cluster: &FaultCluster, moments: Vec<Moment>) {
         cluster.proxy.open();
         stage.play(cluster, &mut Controllers::one(cluster));
     }
-    nearly_all_were_hit(&stage, moments.len());
+    nearly_all_were_hit(&stage, &moments);
     println!("all {} after {:?}", moments.len(), started.elapsed());
 }
 
@@ -104,7 +105,7 @@ fn disturbed_at(cluster: &FaultCluster, moments: Vec<Moment>) {
         }
         stage.play(cluster, &mut controllers);
     }
-    nearly_all_were_hit(&stage, moments.len());
+    nearly_all_were_hit(&stage, &moments);
     // The controller reacts to the proxy's 410 as it does to one of the API server.
     assert!(controllers.log().contains("the watch restarts"));
     println!("all {} after {:?}", moments.len(), started.elapsed());

@@ -66,6 +66,8 @@ pub struct Stage {
     ended: BTreeSet<String>,
     /// Faults that no pool reached in [`TRIES`] attempts.
     pub missed: Vec<(&'static str, Faults)>,
+    /// The number of faults, or of sets of them, that a pool reached.
+    pub hit: usize,
     /// Whether a write may arrive after its story has ended.
     pub late: bool,
 }
@@ -168,9 +170,8 @@ impl Stage {
 
     fn again_unless_hit(&mut self, cluster: &FaultCluster, run: Run) {
         if cluster.proxy.is_hit(&run.pool) {
-            return;
-        }
-        if run.tries < TRIES {
+            self.hit += 1;
+        } else if run.tries < TRIES {
             self.try_to_enter(cluster, run.undisturbed, run.faults, run.tries + 1)
         } else {
             self.missed.push((run.undisturbed.story.name, run.faults))

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::admission_policy::{RUNTIME_ANNOTATIONS, apply_runtime_class, type_checked, with};
+use crate::admission_policy::pods::{RUNTIME_ANNOTATIONS, apply_runtime_class, with};
+use crate::admission_policy::type_checked;
 use crate::deploy::rendered;
 use mosb_tests::{Finished, node, wait};
 use pod_changes::{PLAIN_COMMAND, STAGE_COMMANDS, changes};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admission_policy::RUNTIME_CLASS;
+use crate::admission_policy::pods::RUNTIME_CLASS;
 
 /// Commands of the container that `mosb node apply` would not be run by.
 const COMMANDS: [&str; 23] = [

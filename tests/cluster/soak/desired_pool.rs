@@ -89,7 +89,7 @@ impl DesiredPool {
             let mut config = cluster.config(&self.pool);
             config["spec"]["containerFile"] = self.containerfiles();
             let (code, answer) =
-                cluster.proxy.ask("POST", &ours("machineosconfigs", ""), Some(&config));
+                cluster.proxy.api().ask("POST", &ours("machineosconfigs", ""), Some(&config));
             // The deletion of the previous one may not be complete; a later event tries again.
             if code == 409 {
                 return;

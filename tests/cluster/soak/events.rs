@@ -147,7 +147,7 @@ impl Events {
 
 /// Changes an object that may be deleted already or may have a conflicting change.
 pub fn try_change(cluster: &FaultCluster, object: &str, change: &Value) {
-    let (code, answer) = cluster.proxy.ask("PATCH", object, Some(change));
+    let (code, answer) = cluster.proxy.api().ask("PATCH", object, Some(change));
     assert!([200, 404, 409].contains(&code), "{object} {change:#} {answer:#}");
 }
 

@@ -46,6 +46,6 @@ fn containerfile(started: &StartedRunner<'_>, cluster: &FaultCluster) -> Option<
     let Some(map) = started.needs("containerfile-") else {
         return Some(String::new());
     };
-    let (code, map) = cluster.proxy.ask("GET", &map, None);
+    let (code, map) = cluster.proxy.api().ask("GET", &map, None);
     (code == 200).then(|| text(&map["data"]["Containerfile"]).to_owned())
 }

@@ -9,6 +9,7 @@
 //! plain HTTP with one request on each connection.
 
 mod kills;
+mod request;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use super::http::{self, Head};
 use super::node::{Api, Node};
 use super::server::Listener;
+use request::{is_write, kind_of, method_and_resource, write_kind};
 use watches::Watches;
 
 /// Selects a write.
@@ -222,9 +224,9 @@ impl ApiProxy {
         }
     }
 
-    /// Sends a request of the test itself, without faults. Returns the status and the object.
-    pub fn ask(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, Value) {
-        self.api.ask(method, target, body)
+    /// The requests of the test itself, without faults.
+    pub fn api(&self) -> &Api {
+        &self.api
     }
 }
 
@@ -343,16 +345,6 @@ fn until_closed(client: &mut TcpStream) -> io::Result<()> {
     io::copy(client, &mut io::sink()).map(drop)
 }
 
-/// Whether a request counts as a write: not a read, a dry run, an access review or a Lease, and an
-/// event only if they count.
-fn is_write(head: &Head, counts_events: bool) -> bool {
-    let path = head.path();
-    head.method != "GET"
-        && !head.target.contains("dryRun")
-        && (counts_events || !path.contains("/events"))
-        && !["/leases", "/authorization.k8s.io/"].iter().any(|word| path.contains(word))
-}
-
 fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mutex<Entry>>)> {
     let entries = locked(&state.entries);
     let within = |text: &str| {
@@ -361,33 +353,6 @@ fn entry_of(state: &State, target: &str, body: &str) -> Option<(String, Arc<Mute
         Some((key.clone(), Arc::clone(entry)))
     };
     within(target).or_else(|| within(body))
-}
-
-/// The path after the API version, without the namespace.
-fn resource(head: &Head) -> &str {
-    let path = head.path();
-    // `/api/v1/…` and `/apis/<group>/<version>/…`.
-    let before = if path.starts_with("/api/") { 3 } else { 4 };
-    let what = path.splitn(before + 1, '/').nth(before).unwrap_or(path);
-    let in_namespace = what.strip_prefix("namespaces/").and_then(|rest| rest.split_once('/'));
-    in_namespace.map_or(what, |(_, what)| what)
-}
-
-fn kind_of(head: &Head) -> String {
-    let kind = resource(head).split('/').next();
-    kind.unwrap_or_default().to_owned()
-}
-
-fn method_and_resource(head: &Head) -> String {
-    format!("{} {}", head.method, resource(head))
-}
-
-/// The method and resource without the object's name.
-fn write_kind(head: &Head) -> String {
-    let mut parts = resource(head).split('/');
-    let kind = parts.next().unwrap_or_default();
-    let sub = parts.nth(1).map(|sub| format!("/{sub}"));
-    format!("{} {kind}{}", head.method, sub.unwrap_or_default())
 }
 
 fn status(code: u16) -> Value {

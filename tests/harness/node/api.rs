@@ -12,6 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::wait::wait;
@@ -84,7 +86,33 @@ impl Api {
         (code, object(text))
     }
 
-    /// The same, with the body as it was sent.
+    /// Creates or replaces an object. The API server may have done so and not have said so; when the
+    /// request is sent again, it is a conflict with an object that has all that was sent.
+    #[track_caller]
+    pub fn write(&self, method: &str, target: &str, object: &Value) -> (u16, Value) {
+        let (code, answer) = self.ask(method, target, Some(object));
+        if code != 409 {
+            return (code, answer);
+        }
+        let mut path = target.split('?').next().unwrap_or(target).to_owned();
+        if method == "POST" {
+            path = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+        }
+        let there = self.ask("GET", &path, None).1;
+        let is_there = |(key, sent): (&String, &Value)| match &**key {
+            "metadata" => true,
+            "stringData" => sent.as_object().into_iter().flatten().all(|(key, text)| {
+                there["data"][key] == STANDARD.encode(text.as_str().unwrap_or_default())
+            }),
+            _ => has(&there[key], sent),
+        };
+        match object.as_object().is_some_and(|sent| sent.iter().all(is_there)) {
+            true => (200, there),
+            false => (code, answer),
+        }
+    }
+
+    /// Code and body of an answer, as [`Self::ask`] gets it.
     #[track_caller]
     fn ask_text(&self, method: &str, target: &str, body: Option<&Value>) -> (u16, String) {
         let end = Instant::now() + AWAY;
@@ -323,6 +351,20 @@ fn send(address: &str, method: &str, target: &str, body: Option<&Value>) -> io::
         body.len()
     )?;
     Ok(stream)
+}
+
+/// Whether a value has all that another one has. `null` is as good as nothing.
+fn has(value: &Value, part: &Value) -> bool {
+    match (value, part) {
+        (_, Value::Null) => true,
+        (Value::Object(_), Value::Object(part)) => {
+            part.iter().all(|(key, part)| has(&value[key], part))
+        }
+        (Value::Array(all), Value::Array(part)) => {
+            all.len() == part.len() && all.iter().zip(part).all(|(value, part)| has(value, part))
+        }
+        _ => value == part,
+    }
 }
 
 /// Code and body of an answer.

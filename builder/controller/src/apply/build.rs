@@ -1,14 +1,19 @@
 //! Creates workloads and their inputs from the plan of the build.
 
-use futures_util::future::join_all;
+use std::pin::pin;
+
+use futures_util::{StreamExt as _, stream};
 
 use super::{BuildExecutor, BuildState};
 use crate::action::{Attempt, new_object};
 use crate::lookups::WorkloadParams;
 use crate::workload::{Input, JobRequest, Workload, account_before, inputs};
-use mosb_reconcile::write::{ApplyError, NewObject, Target};
-use mosb_reconcile::{Kind, Problem};
+use mosb_reconcile::Problem;
+use mosb_reconcile::write::{ApplyError, Target};
 use mosb_types::ErrorClass;
+
+/// Inputs of a workload that are created at once.
+const CREATIONS: usize = 8;
 
 impl BuildExecutor {
     fn request(&self, attempt: &Attempt, build: &BuildState) -> Result<JobRequest, ApplyError> {
@@ -54,11 +59,17 @@ impl BuildExecutor {
         build: &BuildState,
     ) -> Result<(), ApplyError> {
         let inputs = inputs(&self.request(attempt, build)?, &workload.uid);
-        let inputs: Vec<_> = inputs.iter().map(new_object::input).collect();
         // Create all of them: one failure must not delay the others.
         let mut done = Ok(());
         for inputs in in_order(inputs) {
-            for created in join_all(inputs.iter().map(|input| self.writes.create(input))).await {
+            // An input may have a MiB: few are in memory as JSON and as bytes too.
+            let creations = stream::iter(inputs).map(|input| async move {
+                let new = new_object::input(&input);
+                drop(input);
+                self.writes.create(&new).await
+            });
+            let mut created = pin!(creations.buffered(CREATIONS));
+            while let Some(created) = created.next().await {
                 done = done.and(created);
             }
         }
@@ -68,8 +79,9 @@ impl BuildExecutor {
 
 /// What is created at once, and what follows: the API server rejects a RoleBinding until its Role
 /// exists.
-fn in_order(inputs: Vec<NewObject>) -> [Vec<NewObject>; 2] {
-    let (bindings, others) = inputs.into_iter().partition(|one| one.kind == Kind::RoleBinding);
+fn in_order(inputs: Vec<Input>) -> [Vec<Input>; 2] {
+    let is_binding = |input: &Input| matches!(input, Input::RoleBinding(_));
+    let (bindings, others) = inputs.into_iter().partition(is_binding);
     [others, bindings]
 }
 
@@ -84,10 +96,8 @@ mod tests {
             Input::ServiceAccount(Default::default()),
             Input::Role(Default::default()),
         ];
-        let inputs = inputs.iter().map(new_object::input).collect();
-        let [first, second] = in_order(inputs);
-        let kinds = |of: &[NewObject]| of.iter().map(|one| one.kind).collect::<Vec<_>>();
-        assert_eq!(kinds(&first), [Kind::ServiceAccount, Kind::Role]);
-        assert_eq!(kinds(&second), [Kind::RoleBinding]);
+        let [first, second] = in_order(inputs.into());
+        assert!(matches!(first[..], [Input::ServiceAccount(_), Input::Role(_)]));
+        assert!(matches!(second[..], [Input::RoleBinding(_)]));
     }
 }

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Resolver;
-use super::rendered_config::get_rendered_config;
-use crate::lookup::{NO_RENDERED_CONFIG, PlanLookup};
+use crate::lookup::PlanLookup;
 use crate::render::with_origins;
+use mosb_cluster::resolver::NO_RENDERED_CONFIG;
+use mosb_cluster::resolver::get_rendered_config;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::is_same_but_login;
 use mosb_plan::plan::live::live_change;

@@ -34,40 +34,38 @@ fn secrets(pool: &PoolName) -> [(PackageSource, String); 2] {
     ]
 }
 
-impl Resolver {
-    /// Copies of those Secrets that exist only in the operator's namespace.
-    pub(super) async fn copies(
-        &self,
-        pool: &PoolName,
-        build: &BuildName,
-    ) -> Result<Copies, Problem> {
-        let mut copies = Copies::new();
-        if !self.cache.has_unwatched_secrets() {
-            return Ok(copies);
-        }
-        for (source, name) in secrets(pool) {
-            if self.cache.secrets.get(&name).is_some() {
-                continue;
-            }
-            match self.read_secret(&name).await {
-                Ok(Some(secret)) => {
-                    let copy = Secret {
-                        metadata: named(source.copy_name(build)),
-                        data: secret.data,
-                        ..Secret::default()
-                    };
-                    copies.insert(source, Input::Secret(copy));
-                }
-                Ok(None) => {}
-                // Most clusters have none, which looks the same as missing permission.
-                Err(problem) if problem.reason == "no-secret" => {
-                    tracing::debug!("{}", problem.message);
-                }
-                Err(problem) => return Err(problem),
-            }
-        }
-        Ok(copies)
+/// Copies of those Secrets that exist only in the operator's namespace.
+pub(super) async fn copies(
+    resolver: &Resolver,
+    pool: &PoolName,
+    build: &BuildName,
+) -> Result<Copies, Problem> {
+    let mut copies = Copies::new();
+    if !resolver.cache.has_unwatched_secrets() {
+        return Ok(copies);
     }
+    for (source, name) in secrets(pool) {
+        if resolver.cache.secrets.get(&name).is_some() {
+            continue;
+        }
+        match resolver.read_secret(&name).await {
+            Ok(Some(secret)) => {
+                let copy = Secret {
+                    metadata: named(source.copy_name(build)),
+                    data: secret.data,
+                    ..Secret::default()
+                };
+                copies.insert(source, Input::Secret(copy));
+            }
+            Ok(None) => {}
+            // Most clusters have none, which looks the same as missing permission.
+            Err(problem) if problem.reason == "no-secret" => {
+                tracing::debug!("{}", problem.message);
+            }
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(copies)
 }
 
 impl Packages {

@@ -91,10 +91,11 @@ impl Metrics {
                 Action::ReplaceStatus(target, NewStatus::Whole(status))
                     if target.kind == Kind::MachineOsBuild =>
                 {
-                    let (name, status) = (&target.name, MachineOsBuildStatus::deserialize(status));
+                    let name = &target.name;
                     let before = snapshot.builds.iter().find(|build| build.metadata.name == *name);
-                    let before = before.filter(|build| !build.is_pre_built());
-                    if let (Some(before), Ok(status)) = (before, status) {
+                    if let Some(before) = before.filter(|build| !build.is_pre_built()) {
+                        let status = MachineOsBuildStatus::deserialize(status)
+                            .expect("the decision serialized it from this type");
                         let result = snapshot.results.get(name);
                         self.record_build_status(&pool, before, &status, result);
                     }
@@ -144,6 +145,6 @@ impl Metrics {
 
 /// Whether it is a MachineOSBuild, and not of an image that was built elsewhere.
 fn is_own_build(new: &NewObject) -> bool {
-    let build = || MachineOsBuild::deserialize(&*new.body);
-    new.kind == Kind::MachineOsBuild && build().is_ok_and(|build| !build.is_pre_built())
+    let label = &new.body["metadata"]["labels"][labels::PRE_BUILT_IMAGE];
+    new.kind == Kind::MachineOsBuild && label != "true"
 }

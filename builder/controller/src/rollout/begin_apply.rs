@@ -17,7 +17,7 @@ use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::slots::ControlPlaneCheck;
-use crate::status::EventReason;
+use crate::status::{EventReason, ROLLOUT_DEGRADED};
 use jiff::Timestamp;
 use mosb_plan::api::rollout::{Applying, Slot};
 use mosb_reconcile::waits::ROLLOUT_PROBLEM;
@@ -44,9 +44,11 @@ impl MachinePlan {
         if !ctx.may_run(&slot.target) {
             let image = &slot.target.image;
             self.wait_for(match ctx.desired {
-                Desired::Unknown(problem) => {
-                    format!("it is not known whether it may run {image}: {}", problem.message)
-                }
+                // The message may differ in each pass, and the Node would be patched each time.
+                Desired::Unknown(problem) => format!(
+                    "it is not known whether it may run {image}: {}; see condition {ROLLOUT_DEGRADED} of the pool",
+                    problem.cause()
+                ),
                 _ => format!("{image} is not a known image of the pool"),
             });
             return slot.clone();

@@ -10,6 +10,7 @@ use super::desired_target::Desired;
 use super::effect::{Action, RolloutEffect};
 use super::job_request::NodeJobRequest;
 use super::lookup::{RolloutLookup, TargetImage};
+use super::machine_part::machine_part_changed;
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_state::MachineState;
 use super::part_jobs::PartJobs;
@@ -21,7 +22,6 @@ use super::staging::LimitedJobs;
 use super::{
     config_annotations, leaving_configs, obsolete_jobs, part_jobs, pool_conditions, staging,
 };
-use crate::lookups::machine_part_changed;
 use crate::object;
 use mosb_reconcile::Kind;
 use mosb_reconcile::Problem;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::job_request::{LoginGrant, NodeLogin};
+use super::machine_part::machine_part_of;
 use super::node_job::JobSecretContent;
 use crate::lookups::{MachineAccess, Resolver};
 use mosb_image::Digest;
@@ -56,7 +57,7 @@ impl JobSecrets {
         if let Some(read) = self.machine_parts.get(&digest) {
             return Ok(Some(read.clone()));
         }
-        let read = resolver.machine_part_of(&login.target).await?;
+        let read = machine_part_of(resolver, &login.target).await?;
         self.machine_parts.extend(read.iter().map(|part| (digest, part.clone())));
         Ok(read)
     }

@@ -10,9 +10,10 @@ use kube::api::ListParams;
 
 use super::control_plane_health::control_plane_health;
 use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
+use super::machine_part::machine_part_in;
 use super::registry_lookups::RegistryLookups;
 use super::snapshot::RolloutSnapshot;
-use crate::lookups::{MachineSecrets, Resolver};
+use crate::lookups::{MachineAccess, MachineSecrets, Resolver};
 use crate::observe::node_platform;
 use crate::workload::may_run_etcd;
 use mosb_image::{Digest, PinnedRef, Platform};
@@ -20,6 +21,7 @@ use mosb_plan::api::{RenderedName, labels};
 use mosb_reconcile::Error;
 use mosb_reconcile::Problem;
 use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
+use mosb_registry::{Client, Source};
 use mosb_types::ErrorClass;
 
 /// Pods of one answer.
@@ -126,7 +128,7 @@ async fn answer(resolver: Resolver, query: RegistryQuery) -> RegistryAnswer {
     let limits = &resolver.limits;
     match query {
         RegistryQuery::Image { image, secrets, platforms } => {
-            let asked = resolver.machine_image(&image, &secrets, &platforms);
+            let asked = machine_image(&resolver, &image, &secrets, &platforms);
             let found = limits.with_timeout(|| image.to_string(), asked).await;
             RegistryAnswer::Image(found.unwrap_or_else(TargetImage::Unknown))
         }
@@ -152,7 +154,7 @@ async fn resolve(resolver: &Resolver, lookup: &RolloutLookup) -> Found {
     match lookup {
         RolloutLookup::Image(_) | RolloutLookup::StockImage(_) => Found::Registry,
         RolloutLookup::MachinePart(rendered) => {
-            let asked = async { Ok(resolver.machine_part(rendered).await?.digest()) };
+            let asked = async { Ok(machine_part_in(resolver, rendered).await?.digest()) };
             let what = || format!("the machine part of machineconfig {rendered}");
             Found::MachinePart(rendered.clone(), limits.with_timeout(what, asked).await)
         }
@@ -254,6 +256,47 @@ fn is_for_cordon(toleration: &Toleration) -> bool {
     let is_it = toleration.key.as_deref() == Some("node.kubernetes.io/unschedulable")
         && (toleration.operator.as_deref() == Some("Exists") || has_no_value);
     (is_any || is_it) && (is(&toleration.effect, "NoSchedule") || is(&toleration.effect, ""))
+}
+
+/// Whether the registry itself has an image now, and for which of these platforms. No worker may
+/// wait for it: it waits for its turn.
+async fn machine_image(
+    resolver: &Resolver,
+    image: &PinnedRef,
+    secrets: &MachineSecrets,
+    wanted: &BTreeSet<Platform>,
+) -> Result<TargetImage, Problem> {
+    // Nothing is begun on machines that would get this login.
+    let access = resolver.machine_access(secrets).await?;
+    access.pull_only_login_for(image)?;
+    let _permit = resolver.limits.wait_for_host(image.repo().host()).await;
+    let MachineAccess { pull, settings, .. } = &access;
+    let registry_client = resolver.registries.open(pull, settings, settings.proxy.as_ref())?;
+    let client = registry_client.client();
+    let Some(confirmed) = client.confirm(image).await? else {
+        return Ok(TargetImage::Missing);
+    };
+    let mut platforms = BTreeSet::new();
+    for platform in wanted {
+        if is_for(client, image, platform).await? {
+            platforms.insert(platform.clone());
+        }
+    }
+    Ok(TargetImage::Present { image: confirmed, platforms })
+}
+
+/// Whether an image, or one of an index, is for this platform.
+async fn is_for(
+    client: &Client,
+    image: &PinnedRef,
+    platform: &Platform,
+) -> Result<bool, mosb_registry::Error> {
+    let source = Source::Registry(image.clone().into());
+    match client.resolve(&source, Some(platform)).await {
+        Ok(_) => Ok(true),
+        Err(mosb_registry::Error::PlatformMissing { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ mod job_state;
 mod leaving_configs;
 mod lookup;
 mod lookups;
+mod machine_part;
 mod machine_plan;
 mod machine_state;
 mod machine_status;

@@ -78,10 +78,13 @@ pub(super) fn message(
         }
         Some(join) if !ended.is_empty() => {
             let causes: Vec<String> = ended.iter().map(|token| token.describe_end()).collect();
+            let is_certain = ended.iter().any(|token| token.other_remedy().is_none());
             message += &format!(
-                "; its machines boot and do not join the cluster: {}; put a new token into {} (userData.joinSecret), and the user data follows",
+                "; its machines boot and {} not join the cluster: {}; put a new token into {} (userData.joinSecret), and the user data follows{}",
+                if is_certain { "do" } else { "may" },
                 name_list(&causes, MAX_TOKENS),
-                join.origin
+                join.origin,
+                ended.iter().find_map(|token| token.other_remedy()).unwrap_or_default()
             );
         }
         Some(_) => {}

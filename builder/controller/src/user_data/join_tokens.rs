@@ -75,7 +75,7 @@ impl JoinTokens {
         self.0.iter().any(|token| matches!(token.life, TokenLife::Bootstrap(_)))
     }
 
-    /// Those with which no machine joins any more.
+    /// Those with which no machine joins any more, or that only lack their signature.
     pub fn ended(&self, info: &ClusterInfo, now: Timestamp) -> Vec<&JoinToken> {
         let has_ended = |token: &&JoinToken| match (&token.life, info) {
             (TokenLife::Until(end), _) => *end <= now,
@@ -87,14 +87,22 @@ impl JoinTokens {
 }
 
 impl JoinToken {
-    /// Why no machine joins with it.
+    /// Why no machine joins with it, as far as it is known.
     pub fn describe_end(&self) -> String {
         let path = &self.path;
         match &self.life {
             TokenLife::Until(end) => format!("the token in {path} expired at {end}"),
             TokenLife::Bootstrap(id) => format!(
-                "bootstrap token {id} in {path} has no signature in configmap kube-public/cluster-info (it expired, was deleted, or has no usage signing)"
+                "bootstrap token {id} in {path} has no signature in configmap kube-public/cluster-info: it expired or was deleted, or secret kube-system/bootstrap-token-{id} lacks usage-bootstrap-signing: \"true\""
             ),
+        }
+    }
+
+    /// What helps beside a new token, if machines may be able to join with this one.
+    pub fn other_remedy(&self) -> Option<&'static str> {
+        match self.life {
+            TokenLife::Until(_) => None,
+            TokenLife::Bootstrap(_) => Some("; if the bootstrap token exists, add the usage to it"),
         }
     }
 }

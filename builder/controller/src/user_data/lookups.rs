@@ -6,11 +6,12 @@ use kube::{Api, Client};
 use super::content::MachineInputs;
 use super::decide::UserDataLookup;
 use super::join_tokens::ClusterInfo;
+use super::machine_inputs::new_machine;
 use super::secret_ref::SecretRef;
 use super::snapshot::{FoundSecret, UserDataSnapshot};
 use crate::cluster_names::{CLUSTER_INFO, PUBLIC_NAMESPACE};
-use crate::lookup::NO_RENDERED_CONFIG;
 use crate::lookups::Resolver;
+use mosb_cluster::resolver::NO_RENDERED_CONFIG;
 use mosb_plan::api::MachineOsConfig;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::Error;
@@ -78,7 +79,7 @@ async fn inputs(
     target: &NodeTarget,
 ) -> Result<Result<MachineInputs, Problem>, NoDecision> {
     let what = || format!("the user data of machineosconfig {}", config.metadata.name);
-    match resolver.limits.with_timeout(what, resolver.new_machine(config, target)).await {
+    match resolver.limits.with_timeout(what, new_machine(resolver, config, target)).await {
         Err(problem) if is_passing(&problem) => {
             Err(NoDecision::Failed(ApplyError::Problem(problem)))
         }

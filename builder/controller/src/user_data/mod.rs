@@ -20,7 +20,7 @@
 //! | `served_config` | the config at `mosb serve-ignition`, and the stub that fetches it |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `condition` | what the MachineOSConfig shows |
-//! | `lookups` | reads the Secret, and what the config is made of |
+//! | `lookups`, `machine_inputs` | read the Secret, and what the config is made of |
 //! | `effect` | writes the Secret |
 //! | `reconciler` | gives these functions to the driver |
 //! | `view` | what `mosb ignition` prints |
@@ -31,6 +31,7 @@ mod decide;
 mod effect;
 mod join_tokens;
 mod lookups;
+mod machine_inputs;
 mod observe;
 mod reason;
 mod reconciler;

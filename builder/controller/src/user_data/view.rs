@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::content::{ContentError, MachineContent};
 use super::join_tokens::ClusterInfo;
 use super::lookups::read_cluster_info;
+use super::machine_inputs::new_machine;
 use super::target;
 use crate::cluster_cache::ClusterCache;
 use crate::lookups::{LookupLimits, Resolver};
@@ -115,7 +116,7 @@ pub async fn machine_ignition(
     })?;
     let limits = Arc::new(LookupLimits::new(READ_TIMEOUT));
     let resolver = Resolver { client: client.clone(), cache, registries: Arc::default(), limits };
-    let inputs = resolver.new_machine(&config, &target).await;
+    let inputs = new_machine(&resolver, &config, &target).await;
     let inputs = inputs.map_err(|Problem { message, class, .. }| {
         MachineIgnitionError::Unreadable { pool: pool.clone(), message, class }
     })?;
@@ -168,8 +169,9 @@ pub(super) fn notices(
     let origin = content.join.as_ref().map(|join| &*join.origin).unwrap_or_default();
     notices.extend(content.ended_tokens(info, now).into_iter().map(|token| {
         let message = format!(
-            "{}, so machines do not join the cluster; put a new token into {origin}, or give --merge",
-            token.describe_end()
+            "machines can't join the cluster with a token: {}; put a new token into {origin}, or give --merge{}",
+            token.describe_end(),
+            token.other_remedy().unwrap_or_default()
         );
         Finding::new("join-token-expired", message).path(token.path.clone())
     }));

@@ -220,3 +220,39 @@ fn clear_halves(dir: &Path) {
         std::fs::remove_file(half).unwrap();
     }
 }
+
+#[test]
+fn the_first_core_with_a_home_counts() {
+    let core = |home: &str| Some(CoreUser { uid: 1000, gid: 1001, home: home.to_owned() });
+    for (what, etc, image, want) in [
+        ("no file", None, None, None),
+        ("others", Some("root:x:0:0::/root:/bin/sh\nx:core:1:1::/x:\n"), None, None),
+        (
+            "core",
+            Some("a:x:1:1::/:\ncore:x:1000:1001:Core:/var/home/core:/bin/bash\n"),
+            None,
+            core("/var/home/core"),
+        ),
+        (
+            "of the image",
+            Some("root:x:0:0::/root:\n"),
+            Some("core:x:1000:1001::/home/core:"),
+            core("/home/core"),
+        ),
+        ("longer names", Some("core2:x:1:1::/h:\n"), None, None),
+        ("up", Some("core:x:1000:1001::/home/../etc:\n"), None, None),
+        ("relative", Some("core:x:1000:1001::home:\n"), None, None),
+        ("the root", Some("core:x:1000:1001::/:\n"), None, None),
+        ("no number", Some("core:x::1001::/home/core:\n"), None, None),
+        ("too short", Some("core:x:1000\n"), None, None),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let root = HostRoot::open(dir.path()).unwrap();
+        for (path, text) in PASSWD.into_iter().zip([etc, image]) {
+            if let Some(text) = text {
+                root.write(path, text.as_bytes(), 0o644).unwrap();
+            }
+        }
+        assert_eq!(CoreUser::find(&root).unwrap(), want, "{what}");
+    }
+}

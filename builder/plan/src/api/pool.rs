@@ -53,9 +53,9 @@ impl Hash for PoolSpec {
         (machine_config_selector, os_image_stream, configuration, paused, node_selector)
             .hash(state);
         match max_unavailable {
-            Some(IntOrString::Int(number)) => number.hash(state),
-            Some(IntOrString::String(text)) => text.hash(state),
-            None => {}
+            None => 0_u8.hash(state),
+            Some(IntOrString::Int(number)) => (1_u8, number).hash(state),
+            Some(IntOrString::String(text)) => (2_u8, text).hash(state),
         }
     }
 }
@@ -234,8 +234,23 @@ impl PoolSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::DefaultHasher;
+
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn pools_with_other_limits_have_other_hashes() {
+        let hash = |of: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            of(&mut hasher);
+            hasher.finish()
+        };
+        let none = PoolSpec::default();
+        let five = PoolSpec { max_unavailable: Some(IntOrString::Int(5)), ..none.clone() };
+        let five = hash(&|hasher| five.hash(hasher));
+        assert_ne!(hash(&|hasher| (&none, 5_i32).hash(hasher)), five);
+    }
 
     #[test]
     fn controller_config_is_used_once_cluster_completed_it() {

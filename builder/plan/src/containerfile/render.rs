@@ -321,23 +321,3 @@ impl Template {
         }
     }
 }
-
-#[cfg(test)]
-mod template_tests {
-    use super::*;
-
-    #[test]
-    fn holes_and_values_must_fit() {
-        for (what, text, values, want) in [
-            ("none", "a", &[][..], Some("a")),
-            ("twice", "{{a}}-{{a}}", &[("a", "1")], Some("1-1")),
-            ("a value is not read again", "{{a}}", &[("a", "{{b}}")], Some("{{b}}")),
-            ("unfilled", "{{a}}", &[], None),
-            ("unknown", "", &[("a", "1")], None),
-            ("open", "{{a", &[("a", "1")], None),
-        ] {
-            let filled = Template::new("x", text).fill(values);
-            assert_eq!(filled.ok().as_deref(), want, "{what}");
-        }
-    }
-}

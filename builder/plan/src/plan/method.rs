@@ -93,7 +93,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word for scripts; `docs/commands.md` lists them all.
+    /// The word for scripts; `docs/direct-build.md` lists them all.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Requested => "requested",

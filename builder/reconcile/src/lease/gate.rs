@@ -136,8 +136,16 @@ mod tests {
             maps(&client).create(&PostParams::default(), &ConfigMap::default()).await.unwrap_err();
         assert_eq!(began.elapsed().as_secs(), LeaseTimes::default().deadline.as_secs());
         assert_eq!(*sent.lock().unwrap(), [Method::POST]);
-        let message = crate::error::describe(&error);
-        assert!(message.contains("lease mosb-system/x: lost"), "{message}");
+        let why = crate::error::describe(&error);
+        assert!(why.contains("lease mosb-system/x: lost, not renewed for 45 s"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_write_without_the_lease_says_why() {
+        let (client, _, _) = fake_cluster(Some(Duration::ZERO));
+        let error = maps(&client).delete("x", &DeleteParams::default()).await.unwrap_err();
+        let why = crate::error::describe(&error);
+        assert!(why.contains("lease mosb-system/x: lost, it is not held any more"), "{why}");
     }
 
     #[tokio::test(start_paused = true)]

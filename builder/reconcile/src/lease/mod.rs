@@ -155,7 +155,12 @@ impl Lease {
 
     /// The error if it is no longer held.
     pub fn lost(&self) -> Error {
-        self.lost_error(format!("not renewed for {} s", self.times.deadline.as_secs()))
+        let is_expired = self.renewed().is_some();
+        self.lost_error(if is_expired {
+            format!("not renewed for {} s", self.times.deadline.as_secs())
+        } else {
+            "it is not held any more".to_owned()
+        })
     }
 
     fn lost_error(&self, why: String) -> Error {

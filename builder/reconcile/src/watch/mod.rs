@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kube::runtime::watcher::{self, Config, Event, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
@@ -24,6 +24,8 @@ pub use store::{Change, IndexKey, IndexedStore};
 
 /// A watch that ran for this long was healthy: the next wait is the shortest again.
 const BACKOFF_RESET: Duration = Duration::from_secs(60);
+/// A connection that is cut earlier never worked, and its events are missed.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// A kind to watch.
 #[derive(Debug)]
@@ -46,8 +48,9 @@ impl<K> WatchedResource<K> {
     }
 }
 
-/// Watches forever. `read` returns an object's name and the data to cache. `on_change` is called
-/// for each change of the cached data.
+/// Watches forever. `read` returns an object's name in the store and the data to cache; where it
+/// may return none, that is the name in the metadata. `on_change` is called for each change of the
+/// cached data.
 pub async fn run_watch<K, T>(
     watched: WatchedResource<K>,
     watch_health: Arc<WatchHealth>,
@@ -70,8 +73,6 @@ pub async fn run_watch<K, T>(
             Ok(event) => {
                 let done = matches!(event, Event::InitDone) || broken && listed;
                 broken = false;
-                // An object that can't be read is left out of a list; one that becomes unreadable
-                // counts as deleted.
                 for change in apply_event(&store, event, &read) {
                     on_change(&change);
                 }
@@ -92,7 +93,9 @@ pub async fn run_watch<K, T>(
                     // A working connection was cut, for example by a proxy with a time limit: no
                     // event is missed, unless the next one fails.
                     Some(WatchState::Broken { why, .. })
-                        if listed && matches!(error, watcher::Error::WatchFailed(_)) =>
+                        if listed
+                            && matches!(error, watcher::Error::WatchFailed(_))
+                            && since.elapsed() >= SHORTEST_WATCH =>
                     {
                         tracing::warn!("{what}: {why}");
                         report(WatchState::Current);
@@ -136,7 +139,8 @@ pub async fn run_watch<K, T>(
     }
 }
 
-fn apply_event<K, T: PartialEq>(
+/// An object that can't be read counts as deleted.
+fn apply_event<K: Resource, T: PartialEq>(
     store: &IndexedStore<T>,
     event: Event<K>,
     read: impl Fn(K) -> Option<(String, T)>,
@@ -148,14 +152,18 @@ fn apply_event<K, T: PartialEq>(
             Some(read) => Event::InitApply(read),
             None => return Vec::new(),
         },
-        Event::Apply(object) => match read(object) {
-            Some(read) => Event::Apply(read),
-            None => return Vec::new(),
-        },
-        Event::Delete(object) => match read(object) {
-            Some(read) => Event::Delete(read),
-            None => return Vec::new(),
-        },
+        Event::Apply(object) => {
+            let name = object.name_any();
+            match read(object) {
+                Some(read) => Event::Apply(read),
+                None => return store.delete(&name),
+            }
+        }
+        Event::Delete(object) => {
+            let name = object.name_any();
+            let read = read(object).map(|(name, _)| name);
+            return store.delete(&read.unwrap_or(name));
+        }
     };
     store.apply_event(event)
 }
@@ -205,8 +213,8 @@ mod tests {
         Quiet,
         /// Refuses to watch.
         FailsToWatch,
-        /// Watches; the connection is cut after 20 s.
-        IsCutOff,
+        /// Watches; the connection is cut after this time.
+        IsCutOff(Duration),
         /// Does not serve the kind.
         NotServed,
         /// Answers every request with an error.
@@ -223,9 +231,9 @@ mod tests {
             async move {
                 let (code, body) = match (does, is_watch) {
                     (Server::Quiet, true) => std::future::pending().await,
-                    (Server::IsCutOff, true) => {
-                        let cut = futures_util::stream::once(async {
-                            sleep(Duration::from_secs(20)).await;
+                    (Server::IsCutOff(after), true) => {
+                        let cut = futures_util::stream::once(async move {
+                            sleep(after).await;
                             Err::<Frame<Bytes>, _>(std::io::Error::other("cut"))
                         });
                         let body = StreamBody::new(Box::pin(cut)).boxed_unsync();
@@ -233,7 +241,9 @@ mod tests {
                     }
                     (Server::FailsToWatch, true) | (Server::Away, _) => (500, status(500, "x")),
                     (Server::NotServed, _) => (404, status(404, "NotFound")),
-                    (Server::Quiet | Server::FailsToWatch | Server::IsCutOff, false) => (200, list),
+                    (Server::Quiet | Server::FailsToWatch | Server::IsCutOff(_), false) => {
+                        (200, list)
+                    }
                 };
                 let body = Full::new(Bytes::from(body.to_string()));
                 let body = body.map_err(|never| match never {}).boxed_unsync();
@@ -290,7 +300,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_cut_again_and_again_is_believed() {
-        let does = Arc::new(Mutex::new(Server::IsCutOff));
+        let does = Arc::new(Mutex::new(Server::IsCutOff(Duration::from_secs(20))));
         while_followed(&does, false, async |watch_health| {
             watch_health.wait_for_sync().await;
             for _ in 0..60 {
@@ -299,6 +309,38 @@ mod tests {
             }
         })
         .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_always_cut_at_once_is_unhealthy() {
+        let does = Arc::new(Mutex::new(Server::IsCutOff(Duration::from_millis(100))));
+        while_followed(&does, false, async |watch_health| {
+            watch_health.wait_for_sync().await;
+            sleep(STALE_AFTER + WATCH.max).await;
+            let not_synced = watch_health.not_synced().join("");
+            assert!(not_synced.starts_with("configmaps: nothing new for "), "{not_synced}");
+        })
+        .await;
+    }
+
+    #[test]
+    fn an_object_that_becomes_unreadable_is_deleted() {
+        let map = |name: &str, data: Option<()>| {
+            let mut map = ConfigMap { data: data.map(|()| [].into()), ..ConfigMap::default() };
+            map.metadata.name = Some(name.to_owned());
+            map
+        };
+        let read = |map: ConfigMap| Some((map.name_any(), map.data.map(drop)?));
+        let events: [(_, fn(_) -> _); 2] = [("changed", Event::Apply), ("deleted", Event::Delete)];
+        for (what, event) in events {
+            let store = IndexedStore::default();
+            store.replace(["a", "b"].map(|name| (name.to_owned(), ())));
+            let changes = apply_event(&store, event(map("a", None)), read);
+            let deleted = Change { before: Some(Arc::new(())), after: None };
+            assert_eq!(changes, [deleted], "{what}");
+            assert_eq!((store.get("a"), store.len()), (None, 1), "{what}");
+            assert_eq!(apply_event(&store, event(map("c", None)), read), [], "{what}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -166,14 +166,22 @@ impl<T: PartialEq> IndexedStore<T> {
                 vec![Change { before, after: Some(after) }]
             }
             Event::Delete((name, _)) => {
-                let before = state.objects.remove(&name).map(|before| before.object);
-                state
-                    .remove_from_index(&name, before.iter().flat_map(|before| (self.keys)(before)));
-                vec![Change { before, after: None }]
+                drop(state);
+                return self.delete(&name);
             }
         };
         let real = |change: &Change<T>| change.before != change.after;
         changes.into_iter().filter(real).collect()
+    }
+
+    /// Removes the object of this name, and returns what that changed.
+    pub fn delete(&self, name: &str) -> Vec<Change<T>> {
+        let mut state = self.lock();
+        let Some(before) = state.objects.remove(name) else {
+            return Vec::new();
+        };
+        state.remove_from_index(name, (self.keys)(&before.object));
+        vec![Change { before: Some(before.object), after: None }]
     }
 
     /// Replaces all objects at once, for callers that list and don't watch.

@@ -87,7 +87,7 @@ impl fmt::Display for Target {
 }
 
 /// A complete object that does not exist yet.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct NewObject {
     pub kind: Kind,
     pub name: String,
@@ -96,6 +96,14 @@ pub struct NewObject {
     /// The object, in JSON.
     pub body: Arc<Value>,
     pub if_exists: IfExists,
+}
+
+/// Without the body, which may be that of a Secret.
+impl fmt::Debug for NewObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut new = f.debug_struct("NewObject");
+        new.field("kind", &self.kind).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl PartialEq for NewObject {

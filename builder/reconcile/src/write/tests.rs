@@ -96,6 +96,14 @@ async fn each_write_is_one_request_with_what_it_was_decided_on() {
     }
 }
 
+#[test]
+fn the_body_of_a_new_object_is_not_printed() {
+    let Action::Create(new) = create(Kind::Secret, IfExists::DecideAgain) else { panic!() };
+    let new = NewObject { body: Arc::new(json!({ "stringData": "hunter2" })), ..new };
+    let text = format!("{:?}", Action::<NoEffect>::Create(new));
+    assert_eq!(text, r#"Create(NewObject { kind: Secret, name: "x", .. })"#);
+}
+
 #[tokio::test]
 async fn a_later_write_expects_the_version_of_the_earlier_one() {
     let answer = json!({ "metadata": { "name": "x", "uid": "u", "resourceVersion": "8" } });

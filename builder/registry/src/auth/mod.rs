@@ -285,7 +285,7 @@ fn read_value(text: &str) -> (String, &str) {
 }
 
 #[cfg(test)]
-mod challenge_tests {
+mod tests {
     use super::*;
 
     fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {

@@ -190,6 +190,8 @@ impl Upload {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::stream;
+
     use super::*;
 
     const LEAST: LeastSpeed =
@@ -250,16 +252,7 @@ mod tests {
     fn default_is_ten_kib_a_second_over_30s() {
         assert_eq!(LeastSpeed::default().bytes(), 300 << 10);
     }
-}
 
-#[cfg(test)]
-mod upload_speed_tests {
-    use futures_util::stream;
-
-    use super::*;
-
-    const LEAST: LeastSpeed =
-        LeastSpeed { bytes_per_second: 1000, window: Duration::from_secs(10) };
     const IDLE: Duration = Duration::from_secs(60);
 
     /// A body of 20 chunks of 1000 bytes that each take `source` seconds to come, sent to a peer

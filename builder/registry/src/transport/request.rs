@@ -232,7 +232,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod error_body_tests {
+mod tests {
     use super::*;
 
     #[test]

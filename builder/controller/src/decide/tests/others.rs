@@ -303,7 +303,7 @@ fn a_missing_rendered_config_is_reported_on_the_config_and_ends_nothing() {
     fake.settle();
     fake.render(2);
     fake.problem = Some(Problem {
-        reason: crate::lookup::NO_RENDERED_CONFIG.to_owned(),
+        reason: mosb_cluster::resolver::NO_RENDERED_CONFIG.to_owned(),
         ..problem(ErrorClass::Transient, "there is none yet")
     });
     fake.settle();

@@ -10,10 +10,9 @@ mod workload_request;
 
 use super::build_request::build_request;
 use super::os_change::ConfigBefore;
-use super::packages::Copies;
+use super::packages::{Copies, copies};
 use super::pool_policy::with_policy_of;
 use super::recognise::{self, recognised};
-use super::rendered_config::get_rendered_config;
 use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use crate::lookup::{PlanLookup, Planned};
@@ -22,6 +21,7 @@ use crate::workload::{MachineRole, OpenShiftSource, PlanArguments};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
+use mosb_cluster::resolver::get_rendered_config;
 use mosb_image::{ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
@@ -129,7 +129,7 @@ pub(super) async fn plan(
         pull: &pull,
     };
     planned.is_recognised = recognised(resolver, lookup, config, with).await?;
-    let copies = resolver.copies(&lookup.pool, &planned.build).await?;
+    let copies = copies(resolver, &lookup.pool, &planned.build).await?;
     let (own, name) = (lookup.clone(), planned.build.clone());
     let namespace = resolver.cache.namespace.clone();
     let packing =

@@ -151,7 +151,10 @@ impl Fleet {
             }
             RolloutLookup::StockImage(rendered) => {
                 let found = if self.is_stock_unknown {
-                    Err(problem("the API server: no answer"))
+                    Err(problem(&format!(
+                        "the API server: no answer on {}",
+                        self.now.strftime("%F")
+                    )))
                 } else {
                     Ok(image(STOCK_IMAGE))
                 };

@@ -262,8 +262,15 @@ fn a_slot_that_somebody_wrote_for_an_unknown_image_is_not_applied() {
     let reboots = fleet.reboots.len();
     fleet.settle();
     assert_eq!((fleet.reboots.len(), fleet.nodes["w0"].is_down), (reboots, false));
-    let reason = fleet.nodes["w0"].machine.metadata.annotation(labels::NODE_REASON).unwrap();
-    assert!(reason.contains(&image(9).to_string()) && reason.contains("no answer"), "{reason}");
+    let reason = fleet.nodes["w0"].reason().to_owned();
+    assert!(
+        reason.contains(&image(9).to_string()) && reason.contains("x the API server"),
+        "{reason}"
+    );
+    // The message of the problem has the date.
+    fleet.wait(Duration::from_secs(24 * 60 * 60));
+    fleet.pass("worker", usize::MAX);
+    assert_eq!(fleet.nodes["w0"].reason(), reason);
     fleet.is_stock_unknown = false;
     fleet.settle();
     assert_eq!(running(&fleet, STOCK_IMAGE), 1);

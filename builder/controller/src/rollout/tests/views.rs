@@ -5,7 +5,9 @@ use super::stories::{rolling, running};
 use crate::rollout::*;
 use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
 use mosb_plan::api::{Metadata, labels};
+use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 use mosb_types::Diagnostic as _;
+use serde_json::json;
 
 fn undo(to: &str) -> RolloutRequest {
     RolloutRequest::Undo(Some(to.parse().unwrap()))
@@ -280,6 +282,26 @@ fn a_pause_lets_nothing_begin_and_resume_asks_about_what_is_behind() {
     carry_out(&mut fleet, &RolloutRequest::Pause);
     let harmless = change(&fleet, &RolloutRequest::Resume).unwrap();
     assert_eq!(harmless.question, None, "all machines run it");
+}
+
+#[tokio::test]
+async fn undo_to_stock_needs_no_config_of_a_machine() {
+    let mut fleet = updated("automatic");
+    let annotations = &mut fleet.node("w0").machine.metadata.annotations;
+    annotations.insert(labels::NODE_CURRENT_CONFIG.to_owned(), "old".to_owned());
+    let os_image = image(STOCK_IMAGE).to_string();
+    let api = FakeApi::new(move |request| {
+        if request.path.ends_with("/machineconfigs/old") {
+            return FakeAnswer::failure(403);
+        }
+        let spec = json!({ "osImageURL": os_image });
+        json!({ "metadata": { "name": "x" }, "spec": spec }).into()
+    });
+    let change = decide_request(&api.client, &fleet.snapshot("worker"), &undo("stock")).await;
+    let change = change.unwrap().unwrap();
+    assert_eq!(change.build, Some(pin(STOCK_IMAGE)));
+    let note = change.notes.iter().find(|note| note.contains("machineconfig old")).unwrap();
+    assert!(note.contains("is not known"), "{note}");
 }
 
 #[test]

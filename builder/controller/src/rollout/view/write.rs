@@ -50,8 +50,13 @@ pub async fn decide_request(
         && change.build.as_ref().is_some_and(PinnedBuild::is_stock)
         && !change.is_empty()
     {
-        let configs = configs_of_machines(client, snapshot).await?;
-        change.notes.extend(arguments_that_stay(configs));
+        // Only for a note, which is not worth refusing the request.
+        change.notes.extend(match configs_of_machines(client, snapshot).await {
+            Ok(configs) => arguments_that_stay(configs),
+            Err(error) => Some(format!(
+                "the stock image does not take away kernel arguments; which ones stay on the machines is not known: {error}"
+            )),
+        });
     }
     Ok(change)
 }

@@ -57,7 +57,7 @@ fn ended(contents: &Value) -> Vec<String> {
 fn tokens_are_found_where_kubelets_and_kubeadm_read_them() {
     let (jwt, token) = (ending(), bootstrap("abcdef"));
     let expired = "the token in /etc/kubernetes/bootstrap expired at 2026-01-02T00:00:00Z";
-    let unsigned = "bootstrap token abcdef in /etc/kubernetes/bootstrap has no signature in configmap kube-public/cluster-info (it expired, was deleted, or has no usage signing)";
+    let unsigned = "bootstrap token abcdef in /etc/kubernetes/bootstrap has no signature in configmap kube-public/cluster-info: it expired or was deleted, or secret kube-system/bootstrap-token-abcdef lacks usage-bootstrap-signing: \"true\"";
     let packed = gzip::packed(kubeconfig(&jwt).as_bytes());
     let packed = json!({ "source": inline(&packed)["source"], "compression": "gzip" });
     let as_json = json!({ "kind": "Config", "users": [{ "user": { "token": jwt } }] });
@@ -179,7 +179,10 @@ fn a_bootstrap_token_without_a_signature_is_reported() {
         assert!(fixture.lookups.contains(&UserDataLookup::ClusterInfo), "{what}");
         assert_eq!(fixture.reason(), ("True", want), "{what}");
         let message = &fixture.condition().unwrap().message;
-        assert_eq!(message.contains("bootstrap token abcdef"), want != "Current", "{message}");
+        let is_reported = message.contains("may not join the cluster: bootstrap token abcdef");
+        assert_eq!(is_reported, want != "Current", "{message}");
+        let has_remedy = message.ends_with("; if the bootstrap token exists, add the usage to it");
+        assert_eq!(has_remedy, is_reported, "{message}");
     }
 }
 

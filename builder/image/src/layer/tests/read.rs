@@ -298,6 +298,8 @@ fn deciding_contents_are_retained_or_read_again() {
         plain(&odd, b'0', "looks like nothing"),
         linked(&format!("{unit}/a.service"), b'1', &object),
         linked(&format!("{unit}/odd.service"), b'1', &odd),
+        linked(&format!("{unit}/odd.service.d/d.conf"), b'1', &odd),
+        linked(&format!("{unit}/not-a-unit"), b'1', &odd),
         plain(&format!("{unit}/empty.service"), b'0', ""),
     ]);
     let layer = layer_of("tar", &tar, &tar);
@@ -319,6 +321,8 @@ fn deciding_contents_are_retained_or_read_again() {
         ("usr/bin/x", None),
         ("usr/lib/systemd/system/a.service", Some("[Unit]\n")),
         ("usr/lib/systemd/system/odd.service", Some("looks like nothing")),
+        ("usr/lib/systemd/system/odd.service.d/d.conf", Some("looks like nothing")),
+        ("usr/lib/systemd/system/not-a-unit", None),
         ("usr/lib/systemd/system/empty.service", Some("")),
     ] {
         assert_eq!(tree.content(path), want.map(str::as_bytes), "{path}");

@@ -88,24 +88,9 @@ fn problems_are_reported_with_their_path() {
             "machine.openshift.io has no machinedeployments; want one of machinesets.machine.openshift.io",
         ),
         (
-            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: Partial}}]}",
-            "bootImages.machineManagers[0]",
-            "needs machineResourceSelector",
-        ),
-        (
             "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: CustomConfig, partial: {machineResourceSelector: {matchLabel: {a: b}}}}}]}",
             "bootImages.machineManagers[0].selection.partial.machineResourceSelector.matchLabel",
             "unknown field",
-        ),
-        (
-            "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: Partial, partial: {machineResourceSelector: {matchExpressions: [{key: a, operator: In}]}}}}]}",
-            "bootImages.machineManagers[0]",
-            "matchExpressions[0].values",
-        ),
-        (
-            "bootImages: {machineManagers: [{resource: controlplanemachinesets, apiGroup: machine.openshift.io, selection: {mode: Partial, partial: {machineResourceSelector: {}}}}]}",
-            "bootImages.machineManagers[0]",
-            "can't be selected by labels",
         ),
         (
             "bootImages: {machineManagers: [{resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: All}}, {resource: machinesets, apiGroup: cluster.x-k8s.io, selection: {mode: None}}]}",

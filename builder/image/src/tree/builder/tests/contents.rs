@@ -48,40 +48,6 @@ fn retained_paths<'a>(layers: &[Vec<Line<'_>>], paths: &[&'a str]) -> Vec<&'a st
 }
 
 #[test]
-fn contents_that_decisions_need_are_retained_or_requested() {
-    let [known, unknown] = ["a", "b"].map(|name| format!("{OSTREE_OBJECTS}/{name}.file"));
-    let mut builder = builder(&[
-        vec![
-            read(&known, "k"),
-            unread(&unknown, 1),
-            read("usr/bin/x", "x"),
-            unread("etc/group", retained::MAX_FILE_SIZE + 1),
-        ],
-        vec![
-            link("usr/lib/systemd/system/k.service", &known),
-            link("usr/lib/systemd/system/u.service", &unknown),
-            link("usr/lib/systemd/system/u.service.d/d.conf", &unknown),
-            link("usr/lib/systemd/system/not-a-unit", &unknown),
-        ],
-    ]);
-    let wanted = builder.missing_contents();
-    let places: Vec<_> = wanted.iter().map(|w| (w.layer, w.entry, w.size)).collect();
-    assert_eq!(places, [(0, 1, 1)]);
-    builder.supply(&wanted[0], b"u");
-    let tree = builder.finish().unwrap();
-    for (path, want) in [
-        ("usr/lib/systemd/system/k.service", Some(&b"k"[..])),
-        ("usr/lib/systemd/system/u.service", Some(b"u")),
-        ("usr/lib/systemd/system/u.service.d/d.conf", Some(b"u")),
-        ("usr/lib/systemd/system/not-a-unit", None),
-        ("usr/bin/x", None),
-        ("etc/group", None),
-    ] {
-        assert_eq!(tree.content(path), want, "{path}");
-    }
-}
-
-#[test]
 fn small_etc_files_with_one_name_are_retained() {
     let object = format!("{OSTREE_OBJECTS}/aa/bb.file");
     let most = retained::MAX_ETC_FILE_SIZE;

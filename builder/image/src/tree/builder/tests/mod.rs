@@ -88,43 +88,13 @@ fn layers(layers: &[&[&str]]) -> Vec<Vec<String>> {
     layers.iter().map(lines).collect()
 }
 
+/// All else is as the naive unpacker has it.
 #[test]
-fn layers_lie_on_each_other() {
+fn hard_links_may_lead_to_later_entries() {
     for (what, input, want) in [
-        ("parents", &[&["f a/b/c"][..]][..], &["D a", "D a/b", "f a/b/c"][..]),
-        ("replaced", &[&["f a/b"], &["f a"]], &["f a"]),
-        ("file becomes directory", &[&["f a"], &["f a/b"]], &["D a", "f a/b"]),
-        ("directory kept", &[&["d a", "f a/b"], &["d a", "f a/c"]], &["d a", "f a/b", "f a/c"]),
-        ("implicit parent keeps the lower", &[&["d a"], &["f a/c"]], &["d a", "f a/c"]),
-        ("link of a lower layer", &[&["l a b", "d b"], &["f a/c"]], &["D a", "f a/c", "d b"]),
-        ("link of the same layer", &[&["l a b", "d b", "f a/c"]], &["l a", "d b", "f b/c"]),
-        ("link out of the root", &[&["l a ../../b", "f a/c"]], &["l a", "D b", "f b/c"]),
-        ("absolute link", &[&["d x", "l x/a /b", "f x/a/c"]], &["D b", "f b/c", "d x", "l x/a"]),
-        ("last link replaced", &[&["l a b", "f a"]], &["f a"]),
-        ("directory over a link", &[&["l a b", "d b", "d a", "f a/c"]], &["d a", "f a/c", "d b"]),
-        ("whiteout", &[&["f a/b", "f a/c"], &["w a/b"]], &["D a", "f a/c"]),
-        ("whiteout of a directory", &[&["f a/b"], &["w a"]], &[]),
-        ("whiteout of nothing", &[&["f a"], &["w b/c"]], &["f a"]),
-        ("whiteout before", &[&["f a/b"], &["w a", "f a"]], &["f a"]),
-        ("whiteout behind", &[&["f a/b"], &["f a/c", "w a"]], &["D a", "f a/c"]),
-        ("opaque before", &[&["f a/b"], &["o a", "f a/c"]], &["D a", "f a/c"]),
-        (
-            "opaque behind",
-            &[&["f a/b/x", "f a/b/y"], &["f a/b/x", "o a"]],
-            &["D a", "D a/b", "f a/b/x"],
-        ),
-        ("whiteout of a link's target stays", &[&["l a b", "f b/x"], &["w a"]], &["D b", "f b/x"]),
-        ("hard link", &[&["f a", "h b/c a"]], &["f a", "D b", "f b/c"]),
-        ("hard link to a link", &[&["l a x", "h b a"]], &["l a", "l b"]),
-        (
-            "hard link through links",
-            &[&["d x", "f x/f", "l y x"], &["h b y/f"]],
-            &["f b", "d x", "f x/f", "l y"],
-        ),
-        ("hard link to what comes later", &[&["h b a", "f a"]], &["f a", "f b"]),
+        ("hard link to what comes later", &[&["h b a", "f a"][..]][..], &["f a", "f b"][..]),
         ("hard link to a later layer", &[&["h b a"], &["f a"]], &["f a", "f b"]),
         ("chain of these", &[&["h c b", "h b a"], &["l a x"]], &["l a", "l b", "l c"]),
-        ("file gone, link stays", &[&["f a", "h b a"], &["w a"]], &["f b"]),
         ("dangling, then gone", &[&["h b a"], &["w b"]], &[]),
         (
             "ostree",

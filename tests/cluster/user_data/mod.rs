@@ -1,167 +1,17 @@
 //! The user data of a pool's new machines on a real API server: the Secret follows the image in
 //! service, with the rights of `deploy/` and no others, and the real Ignition accepts its config.
 
-use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
+pub mod site;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Namespace, Oracle, wait};
+use crate::test_cluster::SOON;
+use mosb_tests::{Oracle, wait};
+use site::{FIRST_BOOT, LABEL, NAME, RIGHTS, Site, file};
 
-pub const LABEL: &str = "mosb.dev/user-data";
-pub const NAME: &str = "worker-user-data";
 const TOKEN: &str = "join-hunter2";
-pub const FIRST_BOOT: &str = "/var/lib/mosb/first-boot";
-pub const RIGHTS: Duration = Duration::from_secs(60);
-
-pub struct Site {
-    pub cluster: Cluster,
-    /// Where the machine sets look.
-    pub machines: Namespace<'static>,
-    files: TempDir,
-}
-
-impl Site {
-    pub fn new(name: &str) -> Self {
-        let cluster = Cluster::new(name);
-        let machines = Namespace::new(cluster.node, "machines");
-        Self { cluster, machines, files: TempDir::new().unwrap() }
-    }
-
-    pub fn account(&self) -> String {
-        format!("system:serviceaccount:{}:mosb-controller", self.cluster.namespace.name)
-    }
-
-    /// A kubeconfig of the controller's account: an administrator that impersonates it.
-    pub fn kubeconfig(&self) -> PathBuf {
-        let text = fs::read_to_string(self.cluster.node.kubeconfig()).unwrap();
-        let mut config: Value = serde_saphyr::from_str(&text).unwrap();
-        config["users"][0]["user"]["as"] = json!(self.account());
-        self.file("kubeconfig", &config)
-    }
-
-    pub fn file(&self, name: &str, content: &Value) -> PathBuf {
-        let path = self.files.path().join(name);
-        fs::write(&path, content.to_string()).unwrap();
-        path
-    }
-
-    /// The rights in a folder of `deploy/`, for this controller.
-    pub fn grant(&self, folder: &str) {
-        for mut object in self.cluster.node.overlay(folder) {
-            let kind = object["kind"].as_str().unwrap().to_owned();
-            if !kind.contains("Role") {
-                continue;
-            }
-            let own = &self.cluster.namespace.name;
-            let metadata = &mut object["metadata"];
-            // Other tests use this node too.
-            if kind.ends_with("Binding") {
-                let name = metadata["name"].as_str().unwrap();
-                metadata["name"] = json!(format!("{name}-{own}"));
-            }
-            if metadata["namespace"] == "mosb-system" {
-                metadata["namespace"] = json!(own);
-            } else if folder == "user-data" && metadata["namespace"] == "default" {
-                metadata["namespace"] = json!(self.machines.name);
-            }
-            if let Some(subjects) = object.get_mut("subjects") {
-                subjects[0]["namespace"] = json!(own);
-            }
-            self.cluster.node.apply(&object.to_string());
-        }
-    }
-
-    /// Whether the API server lets the controller's account do this with a Secret.
-    pub fn is_allowed(&self, verb: &str, namespace: &str, name: &str) -> bool {
-        self.is_allowed_on("secrets", verb, namespace, name)
-    }
-
-    fn is_allowed_on(&self, resource: &str, verb: &str, namespace: &str, name: &str) -> bool {
-        let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
-            "spec": { "user": self.account(), "resourceAttributes": { "verb": verb, "group": "",
-                "resource": resource, "namespace": namespace, "name": name } } });
-        let target = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let (code, answer) = self.cluster.node.api().ask("POST", target, Some(&review));
-        assert_eq!(code, 201, "{answer:#}");
-        answer["status"]["allowed"] == true
-    }
-
-    pub fn annotate(&self, key: &str, value: Option<&str>) {
-        let change = json!({ "metadata": { "annotations": { key: value } } });
-        self.cluster.patch(&format!("machineosconfig/{}", self.cluster.pool), &change);
-    }
-
-    /// Waits for the condition with this reason; its message. What was refused is tried again when
-    /// the object changes.
-    #[track_caller]
-    pub fn reason(&self, reason: &str) -> String {
-        self.annotate("test/tried", Some(reason));
-        let found = |config: &Value| {
-            let conditions = config["status"]["conditions"].as_array()?;
-            let one = conditions.iter().find(|one| one["type"] == "UserData")?;
-            (one["reason"] == reason).then(|| one["message"].as_str().unwrap().to_owned())
-        };
-        let what = format!("machineosconfig/{}", self.cluster.pool);
-        let config = self.cluster.node.wait(&what, SOON, |config| found(config).is_some());
-        found(&config).unwrap()
-    }
-
-    /// Sets what joins a machine.
-    fn join(&self, config: &str) {
-        let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "join" },
-            "stringData": { "ignition": config } });
-        self.cluster.namespace.apply(&object.to_string());
-    }
-
-    pub fn secret(&self) -> Value {
-        self.machines.get(&format!("secret/{NAME}"))
-    }
-
-    pub fn value(secret: &Value, key: &str) -> Vec<u8> {
-        STANDARD.decode(secret["data"][key].as_str().unwrap()).unwrap()
-    }
-
-    /// How often the controller read the Secret.
-    fn reads(&self) -> usize {
-        let (account, place) = (self.account(), &*self.machines.name);
-        let is_read = |event: &Value| {
-            let object = &event["objectRef"];
-            event["verb"] == "get"
-                && event["impersonatedUser"]["username"] == account.as_str()
-                && object["resource"] == "secrets"
-                && object["namespace"] == place
-        };
-        self.cluster.node.audit().iter().filter(|event| is_read(event)).count()
-    }
-
-    /// Waits until the Secret has the config with this image; the Secret and the config.
-    #[track_caller]
-    fn with_image(&self, image: &str) -> (Value, Value) {
-        let has_image = || {
-            let secret = self.secret();
-            secret["data"]["value"].as_str()?;
-            let config: Value = serde_json::from_slice(&Self::value(&secret, "value")).unwrap();
-            let found = file(&config, &format!("{FIRST_BOOT}/image"))?;
-            (found.trim_end() == image).then_some((secret, config))
-        };
-        wait(&format!("user data with {image}"), SOON, has_image)
-    }
-}
-
-/// The contents of a file of a config.
-pub fn file(config: &Value, path: &str) -> Option<String> {
-    let files = config["storage"]["files"].as_array()?;
-    let file = files.iter().find(|file| file["path"] == path)?;
-    let source = file["contents"]["source"].as_str().unwrap();
-    let bytes = mosb_ignition::parse_data_url(source).unwrap();
-    Some(String::from_utf8(bytes).unwrap())
-}
 
 fn join_config(path: &str) -> Value {
     let contents = json!({ "source": format!("data:,{TOKEN}") });
@@ -171,13 +21,7 @@ fn join_config(path: &str) -> Value {
 
 #[test]
 fn the_secret_of_new_machines_follows_the_image() {
-    let mut site = Site::new("user-data");
-    site.grant("kubernetes");
-    let kubeconfig = site.kubeconfig();
-    site.cluster.render("one");
-    site.cluster.opt_in(None);
-    site.cluster.start_with(&kubeconfig);
-    let first = site.cluster.image_after("");
+    let (site, first) = Site::with_first_image("user-data", &["kubernetes"]);
     let build = site.cluster.current()["metadata"]["name"].as_str().unwrap().to_owned();
 
     // Without the right to it, without it, and without its label.
@@ -309,42 +153,50 @@ fn the_secret_of_new_machines_follows_the_image() {
     assert_eq!(site.secret(), before);
 }
 
-/// ConfigMap `cluster-info` with signatures of these bootstrap tokens, as kubeadm and the cluster's
+/// ConfigMap `cluster-info` with signatures of bootstrap tokens, as kubeadm and the cluster's
 /// bootstrap signer make it.
-fn sign_cluster_info(site: &Site, ids: &[&str]) {
-    let mut object = json!({ "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": { "name": "cluster-info", "namespace": "kube-public" },
-        "data": { "kubeconfig": "kind: Config" } });
-    for id in ids {
-        object["data"][format!("jws-kubeconfig-{id}")] = json!("e30..c2ln");
+struct ClusterInfo<'s>(&'s Site);
+
+const PUBLIC: &str = "kube-public";
+
+impl ClusterInfo<'_> {
+    /// Only the tokens with these IDs have a signature.
+    fn sign(&self, ids: &[&str]) {
+        let mut object = json!({ "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "cluster-info", "namespace": PUBLIC },
+            "data": { "kubeconfig": "kind: Config" } });
+        for id in ids {
+            object["data"][format!("jws-kubeconfig-{id}")] = json!("e30..c2ln");
+        }
+        self.0.cluster.node.apply(&object.to_string());
     }
-    site.cluster.node.apply(&object.to_string());
+}
+
+impl Drop for ClusterInfo<'_> {
+    fn drop(&mut self) {
+        // Of a test that failed, too: the next one has the same node.
+        let delete = ["delete", "configmap", "cluster-info", "--ignore-not-found"];
+        self.0.cluster.node.kubectl(&[&["--namespace", PUBLIC][..], &delete].concat());
+    }
 }
 
 #[test]
 fn a_join_token_that_expired_is_reported() {
-    let mut site = Site::new("join-token");
-    for folder in ["kubernetes", "user-data"] {
-        site.grant(folder);
-    }
-    let kubeconfig = site.kubeconfig();
-    site.cluster.render("one");
-    site.cluster.opt_in(None);
-    site.cluster.start_with(&kubeconfig);
-    let image = site.cluster.image_after("");
+    let (site, image) = Site::with_first_image("join-token", &["kubernetes", "user-data"]);
     let place = site.machines.name.clone();
     let object = json!({ "apiVersion": "v1", "kind": "Secret",
         "metadata": { "name": NAME, "labels": { LABEL: "" } } });
     site.machines.apply(&object.to_string());
     wait("the rights", RIGHTS, || {
-        let reads_info = site.is_allowed_on("configmaps", "get", "kube-public", "cluster-info");
+        let reads_info = site.is_allowed_on("configmaps", "get", PUBLIC, "cluster-info");
         (reads_info && site.is_allowed("update", &place, NAME)).then_some(())
     });
-    assert!(!site.is_allowed_on("configmaps", "get", "kube-public", "another"));
-    assert!(!site.is_allowed_on("configmaps", "update", "kube-public", "cluster-info"));
+    assert!(!site.is_allowed_on("configmaps", "get", PUBLIC, "another"));
+    assert!(!site.is_allowed_on("configmaps", "update", PUBLIC, "cluster-info"));
 
     // The token with this ID was deleted, and another one is alive.
-    sign_cluster_info(&site, &["another"]);
+    let info = ClusterInfo(&site);
+    info.sign(&["another"]);
     let path = "/etc/kubernetes/bootstrap-kubeconfig";
     let join = |token: &str| {
         let config = json!({ "kind": "Config", "users": [{ "user": { "token": token } }] });
@@ -374,7 +226,7 @@ fn a_join_token_that_expired_is_reported() {
     assert!(file(&config, path).unwrap().contains(first));
 
     // A new one.
-    sign_cluster_info(&site, &["another", "fedcba"]);
+    info.sign(&["another", "fedcba"]);
     join(second);
     site.reason("Current");
     assert!(!notice());
@@ -389,8 +241,6 @@ fn a_join_token_that_expired_is_reported() {
     assert!(notice());
     let log = site.cluster.log();
     assert!(!log.contains("joinhunter") && !log.contains(&payload), "{log}");
-    let place = "--namespace=kube-public";
-    site.cluster.node.kubectl(&[place, "delete", "configmap", "cluster-info"]).ok();
 }
 
 /// `mosb ignition` prints the same, and merges a machine's own config.

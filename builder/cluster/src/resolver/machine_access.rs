@@ -1,47 +1,16 @@
-//! Images that machines are to run: whether a registry has them, and what machines pull them with.
-
-use std::collections::BTreeSet;
+//! What machines pull their images with, and where their stock image is.
 
 use super::rendered_config::get_rendered_config;
 use super::{Resolver, invalid_input};
-use crate::rollout::TargetImage;
 use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, PushLogin, pull_only_login};
-use mosb_image::{ImageRef, PinnedRef, Platform};
+use mosb_image::{ImageRef, PinnedRef};
 use mosb_plan::api::{ClusterSettings, MachineOsConfig, RenderedName};
 use mosb_reconcile::Problem;
-use mosb_registry::{Client, Error, Source};
 
 impl Resolver {
-    /// Whether the registry itself has an image now, and for which of these platforms. No worker may
-    /// wait for it: it waits for its turn.
-    pub(crate) async fn machine_image(
-        &self,
-        image: &PinnedRef,
-        secrets: &MachineSecrets,
-        wanted: &BTreeSet<Platform>,
-    ) -> Result<TargetImage, Problem> {
-        // Nothing is begun on machines that would get this login.
-        let access = self.machine_access(secrets).await?;
-        access.pull_only_login_for(image)?;
-        let _permit = self.limits.wait_for_host(image.repo().host()).await;
-        let MachineAccess { pull, settings, .. } = &access;
-        let registry_client = self.registries.open(pull, settings, settings.proxy.as_ref())?;
-        let client = registry_client.client();
-        let Some(confirmed) = client.confirm(image).await? else {
-            return Ok(TargetImage::Missing);
-        };
-        let mut platforms = BTreeSet::new();
-        for platform in wanted {
-            if is_for(client, image, platform).await? {
-                platforms.insert(platform.clone());
-            }
-        }
-        Ok(TargetImage::Present { image: confirmed, platforms })
-    }
-
     /// The `osImageURL` of a rendered config. A tag is resolved by the registry, so no worker may
     /// wait for it.
-    pub(crate) async fn stock_image(&self, rendered: &RenderedName) -> Result<PinnedRef, Problem> {
+    pub async fn stock_image(&self, rendered: &RenderedName) -> Result<PinnedRef, Problem> {
         let config = get_rendered_config(self, rendered.as_str()).await?;
         let url = config.os_image_url.unwrap_or_default();
         if let Ok(pinned) = url.parse::<PinnedRef>() {
@@ -57,7 +26,7 @@ impl Resolver {
     }
 
     /// Refuses an image that is in another repository than the `osImageURL` of a rendered config.
-    pub(crate) async fn check_stock_repository(
+    pub async fn check_stock_repository(
         &self,
         image: &PinnedRef,
         rendered: &str,
@@ -74,10 +43,7 @@ impl Resolver {
     }
 
     /// What machines of a pool pull with, of which each gets a part.
-    pub(crate) async fn machine_access(
-        &self,
-        secrets: &MachineSecrets,
-    ) -> Result<MachineAccess, Problem> {
+    pub async fn machine_access(&self, secrets: &MachineSecrets) -> Result<MachineAccess, Problem> {
         let mut settings = self.settings()?;
         let pull = self.pull_secret(secrets.pull.as_deref(), &settings).await?;
         // Without a login there is none that pushes.
@@ -111,8 +77,8 @@ impl MachineSecrets {
 
 /// The credentials of a pool, and the settings with the addresses of the proxy.
 #[derive(Debug)]
-pub(crate) struct MachineAccess {
-    pull: NamedSecret,
+pub struct MachineAccess {
+    pub pull: NamedSecret,
     /// What no machine may have.
     push: Option<NamedSecret>,
     pub settings: ClusterSettings,
@@ -130,15 +96,5 @@ impl MachineAccess {
     /// Mirrors, CAs and proxy for an image.
     pub fn settings_for(&self, image: &PinnedRef) -> Result<PullSettings, Problem> {
         Ok(PullSettings::new(image, &self.settings)?)
-    }
-}
-
-/// Whether an image, or one of an index, is for this platform.
-async fn is_for(client: &Client, image: &PinnedRef, platform: &Platform) -> Result<bool, Error> {
-    let source = Source::Registry(image.clone().into());
-    match client.resolve(&source, Some(platform)).await {
-        Ok(_) => Ok(true),
-        Err(Error::PlatformMissing { .. }) => Ok(false),
-        Err(error) => Err(error),
     }
 }

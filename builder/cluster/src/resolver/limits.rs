@@ -10,10 +10,11 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::lookup::LOOKUP_TIMEOUT;
 use mosb_reconcile::Problem;
 use mosb_types::ErrorClass;
 
+/// Reason of a [`Problem`]: a lookup timed out.
+pub const LOOKUP_TIMEOUT: &str = "lookup-timeout";
 /// Concurrent lookups per registry host.
 const MAX_PER_HOST: usize = 4;
 /// Concurrent plans. Each holds an unpacked manifest and config of its base, and the rendered
@@ -22,7 +23,7 @@ const MAX_PLANS: usize = 8;
 /// How long a plan counts as one of those. A registry that takes longer to answer has not sent much
 /// yet, and of its plans there are [`MAX_PER_HOST`]. Otherwise two registries that hang would stop
 /// the plans of all pools.
-pub(super) const MAX_PLAN_HOLD: Duration = Duration::from_secs(5);
+pub const MAX_PLAN_HOLD: Duration = Duration::from_secs(5);
 /// The share of those for pools that failed last, so that others are not starved.
 const MAX_RETRIED_PLANS: usize = 4;
 /// How long a worker waits for a permit before it continues with another pool.
@@ -197,7 +198,7 @@ impl LookupLimits {
 }
 
 /// Runs a lookup that holds a permit at most for this time.
-pub(super) async fn while_held<T>(
+pub async fn while_held<T>(
     permit: LookupPermit,
     most: Duration,
     lookup: impl Future<Output = T>,

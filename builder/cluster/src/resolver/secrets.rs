@@ -18,7 +18,7 @@ use mosb_reconcile::error::{code, is_not_found};
 
 impl Resolver {
     /// Reads a Secret in our namespace, else in the operator's.
-    pub(super) async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
+    pub async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
         let cache = &self.cache;
         // With the version that the watch showed, the API server answers from its cache.
         let seen = cache.secrets.get(name);
@@ -68,7 +68,7 @@ impl Resolver {
     }
 
     /// The credentials of a registry Secret.
-    pub(super) async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
+    pub async fn secret(&self, name: &str) -> Result<NamedSecret, Problem> {
         let secret = self.required_secret(name).await?;
         Ok(NamedSecret {
             name: name.to_owned(),
@@ -78,7 +78,7 @@ impl Resolver {
 
     /// Pull credentials: the MachineOSConfig's own Secret over the global one, which may be
     /// missing.
-    pub(super) async fn pull_secret(
+    pub async fn pull_secret(
         &self,
         own: Option<&str>,
         settings: &ClusterSettings,
@@ -110,7 +110,7 @@ impl Resolver {
     }
 
     /// The proxy settings, with the addresses (which may contain a password) from their Secret.
-    pub(crate) async fn proxy(&self, settings: &ClusterSettings) -> Result<Option<Proxy>, Problem> {
+    pub async fn proxy(&self, settings: &ClusterSettings) -> Result<Option<Proxy>, Problem> {
         let Some(proxy) = settings.proxy.clone() else {
             return Ok(None);
         };

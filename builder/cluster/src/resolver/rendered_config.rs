@@ -8,14 +8,18 @@ use mosb_types::ErrorClass;
 use serde_json::Value;
 
 use super::{Resolver, invalid_input};
-use crate::lookup::NO_RENDERED_CONFIG;
 use mosb_reconcile::Error;
 use mosb_reconcile::Problem;
 use mosb_reconcile::error::is_not_found;
 use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::problem::with_causes;
 
-pub(super) async fn get_rendered_config(
+/// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).
+pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";
+
+/// # Errors
+/// There is none, it is not a rendered config, or the API.
+pub async fn get_rendered_config(
     resolver: &Resolver,
     name: &str,
 ) -> Result<RenderedConfig, Problem> {

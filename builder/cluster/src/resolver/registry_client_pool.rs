@@ -35,7 +35,7 @@ impl RegistryClientPool {
     ///
     /// # Errors
     /// As [`RegistryClient::new`].
-    pub(super) fn open(
+    pub fn open(
         self: &Arc<Self>,
         secret: &NamedSecret,
         settings: &ClusterSettings,

@@ -4,187 +4,16 @@
 //!
 //! Rows are those of `docs/reference/behaviours.md`; `docs/reference/api.md` explains the rules.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod differences;
+mod refusals;
+mod verdict;
+
 use std::time::Duration;
 
-use expect_test::expect_file;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use mosb_tests::{PUBLISHED_KINDS, deployed_crd, node, published_crd, wait};
-
-const REAL: &str = "machineconfiguration.openshift.io";
-/// The groups of the copies.
-const OURS: &str = "ours.mosb.test";
-const PUBLISHED: &str = "published.mosb.test";
-
-/// The parts of a list by their names, and rules by their text, so that the order does not matter.
-fn by_name(list: &[Value]) -> Option<BTreeMap<String, &Value>> {
-    let name = |one: &Value| {
-        let name = one.get("rule").or_else(|| one.get("name"))?.as_str()?;
-        Some(name.to_owned())
-    };
-    list.iter().map(|one| Some((name(one)?, one))).collect()
-}
-
-/// Writes what differs at a place and below it. Descriptions and messages may.
-fn compare(place: &str, published: Option<&Value>, ours: Option<&Value>, out: &mut String) {
-    if published == ours {
-        return;
-    }
-    let parts = |value: Option<&Value>| match value {
-        Some(Value::Object(fields)) => {
-            let is_text = |(key, value): &(&String, &Value)| {
-                value.is_string() && ["description", "message"].contains(&key.as_str())
-            };
-            let fields = fields.iter().filter(|field| !is_text(field));
-            Some(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
-        }
-        Some(Value::Array(list)) => {
-            let parts = by_name(list)?.into_iter();
-            Some(parts.map(|(key, value)| (key, value.clone())).collect::<BTreeMap<_, _>>())
-        }
-        _ => None,
-    };
-    if let (Some(published), Some(ours)) = (parts(published), parts(ours)) {
-        let keys: BTreeSet<_> = published.keys().chain(ours.keys()).collect();
-        for key in keys {
-            compare(&format!("{place}/{key}"), published.get(key), ours.get(key), out);
-        }
-        return;
-    }
-    for (whose, value) in [("published", published), ("ours", ours)] {
-        if let Some(value) = value {
-            let place =
-                place.replace("/schema/openAPIV3Schema/properties", "").replace("/properties", "");
-            writeln!(out, "{place}\n    {whose}: {value}").unwrap();
-        }
-    }
-}
-
-#[test]
-fn the_differences_from_the_published_are_known() {
-    let mut differences = String::new();
-    for kind in PUBLISHED_KINDS {
-        let (published, ours) = (published_crd(kind), deployed_crd(kind));
-        assert_eq!(ours["metadata"]["name"], published["metadata"]["name"]);
-        assert_eq!(ours["metadata"]["labels"], published["metadata"]["labels"]);
-        compare(kind, Some(&published["spec"]), Some(&ours["spec"]), &mut differences);
-    }
-    expect_file!["../../testdata/crds/differences"].assert_eq(&differences);
-}
-
-/// An API server with the copies.
-fn install() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        for kind in PUBLISHED_KINDS {
-            for (crd, group) in [(published_crd(kind), PUBLISHED), (deployed_crd(kind), OURS)] {
-                apply(&crd.to_string().replace(REAL, group));
-            }
-        }
-    });
-}
-
-/// Installs a CRD, or changes it.
-fn apply(crd: &str) {
-    node().apply(crd);
-    let wait = ["wait", "--for=condition=Established", "--timeout=300s", "crd", "--all"];
-    node().kubectl(&wait).ok();
-}
-
-/// What an API server makes of a request: the value at a place, or a refusal.
-type Verdict = Result<Value, String>;
-
-fn ask(method: &str, group: &str, path: &str, object: &Value, place: &str) -> Verdict {
-    let target = format!("/apis/{group}/v1/{path}");
-    match node().api().ask(method, &target, Some(object)) {
-        (200 | 201, mut answer) => {
-            Ok(answer.pointer_mut(place).map(Value::take).unwrap_or_default())
-        }
-        (400 | 422, answer) => Err(answer["message"].to_string()),
-        (code, answer) => panic!("{method} {target}: {code} {answer:#}"),
-    }
-}
-
-fn kind_of(plural: &str) -> &'static str {
-    match plural {
-        "machineconfigs" => "MachineConfig",
-        "machineconfigpools" => "MachineConfigPool",
-        "machineosbuilds" => "MachineOSBuild",
-        _ => "MachineOSConfig",
-    }
-}
-
-/// An object that is valid.
-fn good(plural: &str, group: &str, name: &str) -> Value {
-    let spec = match plural {
-        "machineconfigs" => json!({ "config": { "ignition": { "version": "3.5.0" } } }),
-        "machineconfigpools" => json!({ "machineConfigSelector": { "matchLabels": { "a": "b" } } }),
-        "machineosbuilds" => json!({ "machineConfig": { "name": "rendered-crds-1" },
-            "machineOSConfig": { "name": "crds" }, "renderedImagePushSpec": "a.example/os:v1" }),
-        _ => {
-            json!({ "machineConfigPool": { "name": name }, "imageBuilder": { "imageBuilderType": "Job" },
-            "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": "a.example/os:v1" })
-        }
-    };
-    json!({ "apiVersion": format!("{group}/v1"), "kind": kind_of(plural), "metadata": { "name": name },
-        "spec": spec })
-}
-
-/// Puts a value at a place; what leads there is made.
-fn set(object: &mut Value, place: &str, value: Value) {
-    let mut at = object;
-    for step in place.split('/').skip(1) {
-        at = &mut at[step];
-    }
-    *at = value;
-}
-
-/// Compares verdicts on each value: one that is there already, if there is one, and one that is sent.
-#[track_caller]
-fn same_verdicts(plural: &str, place: &str, cases: &[(Value, Value)]) {
-    static NUMBER: AtomicUsize = AtomicUsize::new(0);
-    install();
-    let (mut wrong, mut counts) = (Vec::new(), [0, 0]);
-    for (old, new) in cases {
-        let name = format!("crds-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let verdict = |group: &str| {
-            let mut object = good(plural, group, &name);
-            if !place.starts_with("/status") && old.is_null() {
-                set(&mut object, place, new.clone());
-                return ask("POST", group, &format!("{plural}?dryRun=All"), &object, place);
-            }
-            let mut there = ask("POST", group, plural, &object, "").unwrap();
-            let target = match place.starts_with("/status") {
-                true => format!("{plural}/{name}/status"),
-                false => format!("{plural}/{name}"),
-            };
-            if !old.is_null() {
-                set(&mut there, place, old.clone());
-                there = ask("PUT", group, &target, &there, "").unwrap();
-            }
-            set(&mut there, place, new.clone());
-            ask("PUT", group, &format!("{target}?dryRun=All"), &there, place)
-        };
-        let (published, ours) = (verdict(PUBLISHED), verdict(OURS));
-        counts[usize::from(ours.is_ok())] += 1;
-        if published.as_ref().ok() != ours.as_ref().ok() {
-            wrong.push(format!("{old} then {new}: published: {published:?}, ours: {ours:?}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{place}:\n{}", wrong.join("\n"));
-    assert!(counts.iter().all(|count| *count > 0), "{place}: refused and taken: {counts:?}");
-}
-
-/// The same, of values that are sent without another one before.
-#[track_caller]
-fn same_verdicts_on(plural: &str, place: &str, values: impl IntoIterator<Item = Value>) {
-    let cases: Vec<_> = values.into_iter().map(|value| (Value::Null, value)).collect();
-    same_verdicts(plural, place, &cases);
-}
+use verdict::{OURS, REAL, apply, ask, good, same_verdicts, same_verdicts_on, set};
 
 /// Names, good and bad, up to one character more than fits.
 fn names() -> Vec<String> {
@@ -235,7 +64,7 @@ fn names_are_taken_as_by_the_published() {
     }
     let set = |name: String| json!([{ "name": name }]);
     same_verdicts_on("machineconfigpools", "/spec/pinnedImageSets", names().into_iter().map(set));
-    for field in ["group", "resource", "namespace"] {
+    for field in ["group", "resource", "name", "namespace"] {
         let reference = |name: String| {
             let mut one = json!({ "group": "batch", "resource": "jobs", "name": "a" });
             one[field] = json!(name);
