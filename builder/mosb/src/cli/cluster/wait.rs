@@ -49,7 +49,7 @@ impl Wait {
         let (cache, _watches) = ClusterCache::watch(
             &client,
             &namespaces,
-            controller::cluster_cache::Tasks::default(),
+            Default::default(),
             changes,
         );
         let over = || Error::TimedOut {
