@@ -37,7 +37,7 @@
 //! | `lookups`, `registry_lookups` | asks the API, and registries, for which no pass waits |
 //! | `reconciler` | gives these functions to the driver |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
-//! | `node_job`, `job_secret` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
+//! | `node_job`, `job_secret`, `machine_part` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
 //! | `elapsed`, `seen_times` | the time between two moments, and when this process saw what other clocks date |
 //! | `view` | what commands show, and what they ask for |
 

@@ -46,12 +46,8 @@ impl Wait {
         let (client, namespaces) = self.cluster.connect().await?;
         let end = Instant::now() + limit;
         let (changes, mut changed) = mpsc::unbounded_channel();
-        let (cache, _watches) = ClusterCache::watch(
-            &client,
-            &namespaces,
-            Default::default(),
-            changes,
-        );
+        let (cache, _watches) =
+            ClusterCache::watch(&client, &namespaces, Default::default(), changes);
         let over = || Error::TimedOut {
             pool: pool.clone(),
             seconds: limit.as_secs(),
