@@ -240,12 +240,10 @@ impl MachinePlan {
             event(reason, &format!("{} {slot} {since} {text}", state.machine.node.boot_id), text)
         };
         events.extend(self.event.clone().map(|(reason, text)| of_slot(reason, text)));
-        if is_changed && let Some(text) = &self.degraded {
-            let old = annotation(labels::NODE_STATE);
-            if !matches!(old, Some("Degraded" | "Unreconcilable")) {
-                let text = format!("{}: {text}", state.name());
-                events.push(of_slot(EventReason::NodeDegraded, text));
-            }
+        let was_degraded = NodeState::is_degraded(annotation(labels::NODE_STATE));
+        if let Some(text) = self.degraded.as_ref().filter(|_| is_changed && !was_degraded) {
+            let text = format!("{}: {text}", state.name());
+            events.push(of_slot(EventReason::NodeDegraded, text));
         }
         events
     }

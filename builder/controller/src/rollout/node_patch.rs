@@ -35,6 +35,11 @@ impl NodeState {
             Self::Unreconcilable => "Unreconcilable",
         }
     }
+
+    /// Whether a Node with this annotation is one that can't follow its pool.
+    pub fn is_degraded(annotation: Option<&str>) -> bool {
+        [Self::Degraded, Self::Unreconcilable].iter().any(|one| annotation == Some(one.as_str()))
+    }
 }
 
 /// What a Node should have; what is not set stays.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::rollout::machine_state::{BOOT_FULL, MachineState};
+use crate::rollout::node_patch::NodeState;
 use crate::rollout::observe::machine;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::EtcReport;
@@ -80,7 +81,7 @@ impl NodeView {
     }
 
     pub(super) fn is_degraded(&self) -> bool {
-        matches!(self.state.as_deref(), Some("Degraded" | "Unreconcilable"))
+        NodeState::is_degraded(self.state.as_deref())
     }
 }
 

@@ -12,11 +12,12 @@ use super::nodes::NodeView;
 use super::target::TargetView;
 use crate::rollout::desired_target::Desired;
 use crate::rollout::machine_state::MachineState;
+use crate::rollout::node_patch::NodeState;
 use crate::rollout::reason::{MACHINES_FAILED, PASSING, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
-use mosb_plan::api::{Condition, condition};
+use mosb_plan::api::{Condition, condition, labels};
 
 /// Conditions of a pool that a roll-out writes.
 const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];
@@ -141,7 +142,7 @@ impl MachineCounts {
         for state in states {
             let is_updated = target.is_some_and(|target| target.is_on(state));
             let is_available = state.is_available();
-            let is_degraded = NodeView::of(state, None).is_degraded();
+            let node_state = state.machine.node.metadata.annotation(labels::NODE_STATE);
             let (booted, staged) = (state.booted(), state.staged.as_ref());
             let digest = target.map(|target| target.build.digest);
             let is_staged = staged.is_some_and(|staged| Some(staged.image.digest()) == digest);
@@ -150,7 +151,7 @@ impl MachineCounts {
             counts.staged += usize::from(is_staged && !is_updated);
             counts.live += usize::from(is_updated && booted != digest);
             counts.unavailable += usize::from(!is_available || state.has_slot());
-            counts.degraded += usize::from(is_degraded);
+            counts.degraded += usize::from(NodeState::is_degraded(node_state));
         }
         counts
     }
