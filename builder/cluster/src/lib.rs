@@ -12,6 +12,7 @@ pub mod node_pool;
 pub mod object;
 pub mod resolver;
 pub mod status;
+mod words;
 
 pub use cluster_cache::ClusterCache;
 pub use namespaces::Namespaces;

@@ -43,6 +43,22 @@ impl SeenMachine {
         may_run_etcd(&self.metadata.labels)
     }
 
+    /// Why no other pod can run on a node that has no slot, and what to do; none if one can, as the
+    /// Machine Config Operator counts it.
+    pub fn obstacle(&self) -> Option<(&'static str, &'static str)> {
+        if !self.ready {
+            Some(("is not Ready", "check its kubelet"))
+        } else if self.unschedulable {
+            Some(("is cordoned, and not by mosb", "uncordon it"))
+        } else if self.disk_pressure {
+            Some(("has DiskPressure", "free space on its disk"))
+        } else if self.network_unavailable {
+            Some(("has NetworkUnavailable", "check its network plugin"))
+        } else {
+            None
+        }
+    }
+
     pub(super) fn trigger(&self) -> Trigger {
         Trigger::Machine(self.metadata.labels.clone())
     }

@@ -2,7 +2,7 @@
 
 use sha2::Digest as _;
 
-use super::seed::PRE_BUILT_IMAGE_SEEDED;
+use crate::words;
 use mosb_plan::api::{API_VERSION, Metadata, shortened};
 use mosb_reconcile::write::{Event, EventKind, Regarding};
 
@@ -16,183 +16,104 @@ pub fn regarding_node(metadata: &Metadata) -> Regarding {
     Regarding { api_version: "v1", ..regarding("Node", metadata) }
 }
 
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventReason {
-    /// A build's first Job is made.
-    BuildStarted,
-    BuildPreparing,
-    BuildBuilding,
-    /// The registry has the image.
-    BuildCompleted,
-    BuildDeleted,
-    BuildFailed,
-    /// Superseded.
-    BuildInterrupted,
-    JobCreated,
-    JobStarted,
-    JobCompleted,
-    /// Deleted by us or by another client.
-    JobDeleted,
-    /// It ended without an image.
-    JobFailed,
-    /// The MachineOSConfig has another build.
-    ConfigReconciled,
-    /// The MachineOSConfig can't be built.
-    ConfigReconcileFailed,
-    ConfigDeleted,
-    /// A prepared base that is recorded is not in the registry, and is made again.
-    PreparedBaseMissing,
-    /// A user requested a rebuild.
-    RebuildRequested,
-    /// The pool's builds work again.
-    BuildRecovered,
-    /// The pool has no image of its config.
-    BuildDegraded,
-    /// The pool has another rendered config.
-    PoolConfigChanged,
-    /// An image that was built elsewhere is in service.
-    PreBuiltImageSeeded,
-    /// The MachineConfig that brought it was deleted.
-    PreBuiltImageMissing,
-    /// A rendered config is made.
-    RenderedConfigGenerated,
-    /// An administrator's MachineConfig overrides the base of a rendered config.
-    OsImageUrlOverridden,
-    /// The image is staged on a machine.
-    NodeStaged,
-    /// A machine is cordoned and drained for an image.
-    NodeSlotGiven,
-    /// Its drain is cancelled, and the machine is uncordoned.
-    NodeDrainCancelled,
-    /// A drained machine reboots into the image.
-    NodeRebooting,
-    /// A machine rebooted without a try to boot the image.
-    NodeRetried,
-    /// A machine runs the image and is Ready.
-    NodeUpdated,
-    /// A machine can't follow its pool.
-    NodeDegraded,
-    /// The pool's machines begin to get an image.
-    RolloutStarted,
-    /// All machines of the pool run the image.
-    RolloutCompleted,
-    /// Nothing new is begun.
-    RolloutBlocked,
-    /// What blocked the roll-out is over.
-    RolloutUnblocked,
-    /// Boot images of machine sets can't be kept.
-    BootImageUpdateFailed,
-    /// They can be kept again.
-    BootImageUpdateRecovered,
-    /// Boot images in use are older than the limit.
-    BootImagesTooOld,
-    /// None is any more.
-    BootImagesNewEnough,
-    /// The CA in user data of new machines expires soon.
-    BootImageUserDataExpiring,
-    /// None does any more.
-    BootImageUserDataRenewed,
-    /// A deleted MachineOSConfig asked for the stock image, and its pool does not bring it to the
-    /// machines.
-    StockSkipped,
+/// What happened: the reason of an event as the API spells it, and its kind.
+macro_rules! event_reasons {
+    ($($(#[$doc:meta])* $variant:ident = $kind:ident $word:literal,)+) => {
+        words! {
+            /// What happened.
+            pub enum EventReason {
+                $($(#[$doc])* $variant = $word,)+
+            }
+        }
+
+        impl EventReason {
+            pub fn kind(self) -> EventKind {
+                match self {
+                    $(Self::$variant => EventKind::$kind,)+
+                }
+            }
+        }
+    };
 }
 
-impl EventReason {
-    /// As the API spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BuildStarted => "BuildStarted",
-            Self::BuildPreparing => "BuildPreparing",
-            Self::BuildBuilding => "BuildBuilding",
-            Self::BuildCompleted => "BuildCompleted",
-            Self::BuildDeleted => "BuildDeleted",
-            Self::BuildFailed => "BuildFailed",
-            Self::BuildInterrupted => "BuildInterrupted",
-            Self::JobCreated => "JobCreated",
-            Self::JobStarted => "JobStarted",
-            Self::JobCompleted => "JobCompleted",
-            Self::JobDeleted => "JobDeleted",
-            Self::JobFailed => "JobFailed",
-            Self::ConfigReconciled => "ConfigReconciled",
-            Self::ConfigReconcileFailed => "ConfigReconcileFailed",
-            Self::ConfigDeleted => "ConfigDeleted",
-            Self::PreparedBaseMissing => "PreparedBaseMissing",
-            Self::RebuildRequested => "RebuildRequested",
-            Self::BuildRecovered => "BuildRecovered",
-            Self::BuildDegraded => "BuildDegraded",
-            Self::PoolConfigChanged => "PoolConfigChanged",
-            Self::PreBuiltImageSeeded => PRE_BUILT_IMAGE_SEEDED,
-            Self::PreBuiltImageMissing => "PreBuiltImageMissing",
-            Self::RenderedConfigGenerated => "RenderedConfigGenerated",
-            Self::OsImageUrlOverridden => "OSImageURLOverridden",
-            Self::NodeStaged => "NodeStaged",
-            Self::NodeSlotGiven => "NodeSlotGiven",
-            Self::NodeDrainCancelled => "NodeDrainCancelled",
-            Self::NodeRebooting => "NodeRebooting",
-            Self::NodeRetried => "NodeRetried",
-            Self::NodeUpdated => "NodeUpdated",
-            Self::NodeDegraded => "NodeDegraded",
-            Self::RolloutStarted => "RolloutStarted",
-            Self::RolloutCompleted => "RolloutCompleted",
-            Self::RolloutBlocked => "RolloutBlocked",
-            Self::RolloutUnblocked => "RolloutUnblocked",
-            Self::BootImageUpdateFailed => "BootImageUpdateFailed",
-            Self::BootImageUpdateRecovered => "BootImageUpdateRecovered",
-            Self::BootImagesTooOld => "BootImagesTooOld",
-            Self::BootImagesNewEnough => "BootImagesNewEnough",
-            Self::BootImageUserDataExpiring => "BootImageUserDataExpiring",
-            Self::BootImageUserDataRenewed => "BootImageUserDataRenewed",
-            Self::StockSkipped => "StockSkipped",
-        }
-    }
-
-    pub fn kind(self) -> EventKind {
-        match self {
-            Self::BuildFailed
-            | Self::BuildInterrupted
-            | Self::JobFailed
-            | Self::ConfigReconcileFailed
-            | Self::BuildDegraded
-            | Self::PreBuiltImageMissing
-            | Self::PreparedBaseMissing
-            | Self::NodeRetried
-            | Self::NodeDegraded
-            | Self::RolloutBlocked
-            | Self::BootImageUpdateFailed
-            | Self::BootImagesTooOld
-            | Self::BootImageUserDataExpiring
-            | Self::StockSkipped => EventKind::Warning,
-            Self::BuildStarted
-            | Self::BuildPreparing
-            | Self::BuildBuilding
-            | Self::BuildCompleted
-            | Self::BuildDeleted
-            | Self::JobCreated
-            | Self::JobStarted
-            | Self::JobCompleted
-            | Self::JobDeleted
-            | Self::ConfigReconciled
-            | Self::ConfigDeleted
-            | Self::RebuildRequested
-            | Self::BuildRecovered
-            | Self::PoolConfigChanged
-            | Self::PreBuiltImageSeeded
-            | Self::RenderedConfigGenerated
-            | Self::OsImageUrlOverridden
-            | Self::NodeStaged
-            | Self::NodeSlotGiven
-            | Self::NodeDrainCancelled
-            | Self::NodeRebooting
-            | Self::NodeUpdated
-            | Self::RolloutStarted
-            | Self::RolloutCompleted
-            | Self::RolloutUnblocked
-            | Self::BootImageUpdateRecovered
-            | Self::BootImagesNewEnough
-            | Self::BootImageUserDataRenewed => EventKind::Normal,
-        }
-    }
+event_reasons! {
+    /// A build's first Job is made.
+    BuildStarted = Normal "BuildStarted",
+    BuildPreparing = Normal "BuildPreparing",
+    BuildBuilding = Normal "BuildBuilding",
+    /// The registry has the image.
+    BuildCompleted = Normal "BuildCompleted",
+    BuildDeleted = Normal "BuildDeleted",
+    BuildFailed = Warning "BuildFailed",
+    /// Superseded.
+    BuildInterrupted = Warning "BuildInterrupted",
+    JobCreated = Normal "JobCreated",
+    JobStarted = Normal "JobStarted",
+    JobCompleted = Normal "JobCompleted",
+    /// Deleted by us or by another client.
+    JobDeleted = Normal "JobDeleted",
+    /// It ended without an image.
+    JobFailed = Warning "JobFailed",
+    /// The MachineOSConfig has another build.
+    ConfigReconciled = Normal "ConfigReconciled",
+    /// The MachineOSConfig can't be built.
+    ConfigReconcileFailed = Warning "ConfigReconcileFailed",
+    ConfigDeleted = Normal "ConfigDeleted",
+    /// A prepared base that is recorded is not in the registry, and is made again.
+    PreparedBaseMissing = Warning "PreparedBaseMissing",
+    /// A user requested a rebuild.
+    RebuildRequested = Normal "RebuildRequested",
+    /// The pool's builds work again.
+    BuildRecovered = Normal "BuildRecovered",
+    /// The pool has no image of its config.
+    BuildDegraded = Warning "BuildDegraded",
+    /// The pool has another rendered config.
+    PoolConfigChanged = Normal "PoolConfigChanged",
+    /// An image that was built elsewhere is in service.
+    PreBuiltImageSeeded = Normal "PreBuiltImageSeeded",
+    /// The MachineConfig that brought it was deleted.
+    PreBuiltImageMissing = Warning "PreBuiltImageMissing",
+    /// A rendered config is made.
+    RenderedConfigGenerated = Normal "RenderedConfigGenerated",
+    /// An administrator's MachineConfig overrides the base of a rendered config.
+    OsImageUrlOverridden = Normal "OSImageURLOverridden",
+    /// The image is staged on a machine.
+    NodeStaged = Normal "NodeStaged",
+    /// A machine is cordoned and drained for an image.
+    NodeSlotGiven = Normal "NodeSlotGiven",
+    /// Its drain is cancelled, and the machine is uncordoned.
+    NodeDrainCancelled = Normal "NodeDrainCancelled",
+    /// A drained machine reboots into the image.
+    NodeRebooting = Normal "NodeRebooting",
+    /// A machine rebooted without a try to boot the image.
+    NodeRetried = Warning "NodeRetried",
+    /// A machine runs the image and is Ready.
+    NodeUpdated = Normal "NodeUpdated",
+    /// A machine can't follow its pool.
+    NodeDegraded = Warning "NodeDegraded",
+    /// The pool's machines begin to get an image.
+    RolloutStarted = Normal "RolloutStarted",
+    /// All machines of the pool run the image.
+    RolloutCompleted = Normal "RolloutCompleted",
+    /// Nothing new is begun.
+    RolloutBlocked = Warning "RolloutBlocked",
+    /// What blocked the roll-out is over.
+    RolloutUnblocked = Normal "RolloutUnblocked",
+    /// Boot images of machine sets can't be kept.
+    BootImageUpdateFailed = Warning "BootImageUpdateFailed",
+    /// They can be kept again.
+    BootImageUpdateRecovered = Normal "BootImageUpdateRecovered",
+    /// Boot images in use are older than the limit.
+    BootImagesTooOld = Warning "BootImagesTooOld",
+    /// None is any more.
+    BootImagesNewEnough = Normal "BootImagesNewEnough",
+    /// The CA in user data of new machines expires soon.
+    BootImageUserDataExpiring = Warning "BootImageUserDataExpiring",
+    /// None does any more.
+    BootImageUserDataRenewed = Normal "BootImageUserDataRenewed",
+    /// A deleted MachineOSConfig asked for the stock image, and its pool does not bring it to the
+    /// machines.
+    StockSkipped = Warning "StockSkipped",
 }
 
 /// Maximum characters of a note (events.k8s.io/v1).

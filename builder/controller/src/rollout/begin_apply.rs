@@ -10,13 +10,13 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
-use super::control_plane::ControlPlaneCheck;
 use super::desired_target::Desired;
 use super::elapsed::elapsed;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
+use super::slots::ControlPlaneCheck;
 use crate::status::{EventReason, ROLLOUT_DEGRADED};
 use jiff::Timestamp;
 use mosb_plan::api::rollout::{Applying, Slot};

@@ -168,7 +168,7 @@ impl<'a> Context<'a> {
 
     /// Whether the annotations of a machine are written. What a Job brought to it is known by the Job's
     /// report alone, also if the MachineOSConfig was deleted meanwhile.
-    pub fn is_part(&self, state: &MachineState<'_>) -> bool {
+    pub fn is_managed(&self, state: &MachineState<'_>) -> bool {
         let is_observed = self.is_observed() && !self.is_target_pending();
         is_observed || state.has_slot() || state.has_part_job()
     }
@@ -179,7 +179,7 @@ impl<'a> Context<'a> {
         self.snapshot.config.is_some() && self.is_observed()
             || self.snapshot.rivals.iter().any(asks_for_rollout)
             || machines.any(|machine| {
-                let annotation = |key| machine.metadata.annotation(key).is_some();
+                let annotation = |key| machine.node.metadata.annotation(key).is_some();
                 annotation(labels::NODE_REPORT) || annotation(labels::NODE_SLOT)
             })
     }

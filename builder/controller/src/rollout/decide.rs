@@ -59,7 +59,7 @@ pub fn decide(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutDecision {
 pub(super) fn evaluate(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutEvaluation {
     if let Some(who) = &snapshot.other_controller {
         let with_slot = snapshot.machines.iter().filter(|one| MachineState::of(one).has_slot());
-        let held = with_slot.map(|machine| machine.metadata.name.clone()).collect();
+        let held = with_slot.map(|machine| machine.node.metadata.name.clone()).collect();
         let reason = RolloutReason::OtherController { who: who.clone(), held };
         return Decision::unchanged(reason).into();
     }
@@ -186,14 +186,10 @@ impl<'a> Pass<'a> {
             self.explain_waits(&given);
         }
         // These cost their machines only, so what stops the others comes before.
-        if let Some(Blocked { reason, message }) =
-            Blocked::by_refused(&self.ctx.snapshot.refused_writes)
-        {
-            self.block(reason, message, Some(ROLLOUT_PROBLEM));
-        }
-        if let Some(Blocked { reason, message }) = Blocked::by_shared_nodes(self.ctx.snapshot) {
-            self.block(reason, message, None);
-        }
+        let refused = Blocked::by_refused(&self.ctx.snapshot.refused_writes);
+        self.again(refused.as_ref().map(|_| ROLLOUT_PROBLEM));
+        let of_some = refused.or_else(|| Blocked::by_shared_nodes(self.ctx.snapshot));
+        self.blocked = self.blocked.take().or(of_some);
         let reports =
             self.ctx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
         if reports && self.ctx.may_create_jobs() {
@@ -316,7 +312,7 @@ impl<'a> Pass<'a> {
         };
         let mut all = self.machines.iter().zip(&self.plans);
         all.any(|((state, _), plan)| {
-            let is_healthy = state.machine.ready && plan.degraded.is_none();
+            let is_healthy = state.machine.node.ready && plan.degraded.is_none();
             is_healthy && state.is_to_unstage(target)
         })
     }

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::drain::Drain;
-use super::drain_record::{DrainRecord, DrainRecords, NodeEvictions};
+use super::drain::{Drain, DrainRecord, DrainRecords, NodeEvictions};
 use super::snapshot::RolloutSnapshot;
 use mosb_plan::api::labels;
 
@@ -23,7 +22,7 @@ pub(super) fn after_pass(
     records.retain(|node, _| {
         let machine = snapshot.machines.iter().find(|machine| machine.name() == node);
         machine.is_some_and(|one| {
-            one.unschedulable && one.metadata.annotation(labels::NODE_SLOT).is_some()
+            one.node.unschedulable && one.node.metadata.annotation(labels::NODE_SLOT).is_some()
         })
     });
     for (node, pods) in &snapshot.lookup_results.pods {
@@ -68,10 +67,11 @@ mod tests {
 
     /// Pods on the node `a`; `-` is one that is being deleted.
     fn snapshot(has_slot: bool, pods: Option<&[&str]>) -> RolloutSnapshot {
-        let mut machine = Machine { unschedulable: true, ..Machine::default() };
-        machine.metadata.name = "a".to_owned();
+        let mut machine = Machine::default();
+        machine.node.unschedulable = true;
+        machine.node.metadata.name = "a".to_owned();
         if has_slot {
-            machine.metadata.annotations.insert(labels::NODE_SLOT.to_owned(), "{}".to_owned());
+            machine.node.metadata.annotations.insert(labels::NODE_SLOT.to_owned(), "{}".to_owned());
         }
         let mut snapshot =
             RolloutSnapshot { machines: vec![machine], ..RolloutSnapshot::default() };

@@ -17,34 +17,22 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use crate::rollout::effect::Action;
+use mosb_cluster::words;
 use mosb_plan::api::labels;
 use mosb_reconcile::kinds::Kind;
 
-/// A part of the update of one machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MachinePhase {
-    /// From the creation of the Job that staged the target to the mark on the Node.
-    Stage,
-    /// From the slot to the record of the Job that rebooted the machine into the target. Earlier
-    /// attempts count too.
-    Drain,
-    /// From that record to the end of the slot: booted, Ready and uncordoned.
-    Apply,
-    /// From the slot to its end: `Drain` and `Apply`.
-    Slot,
-}
-
-impl MachinePhase {
-    pub const ALL: [Self; 4] = [Self::Stage, Self::Drain, Self::Apply, Self::Slot];
-
-    /// The value of the label `phase`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stage => "stage",
-            Self::Drain => "drain",
-            Self::Apply => "apply",
-            Self::Slot => "slot",
-        }
+words! {
+    /// A part of the update of one machine.
+    pub enum MachinePhase {
+        /// From the creation of the Job that staged the target to the annotation of the Node.
+        Stage = "stage",
+        /// From the slot to the record of the Job that rebooted the machine into the target. Earlier
+        /// attempts count too.
+        Drain = "drain",
+        /// From that record to the end of the slot: booted, Ready and uncordoned.
+        Apply = "apply",
+        /// From the slot to its end: `Drain` and `Apply`.
+        Slot = "slot",
     }
 }
 

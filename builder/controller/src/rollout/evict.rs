@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
 use tokio::time::{Instant, timeout_at};
 
-use super::drain_record::Refusal;
+use super::drain::Refusal;
 use super::effect::{Eviction, RolloutExecutor, RolloutState};
 use mosb_reconcile::error::{self, Error};
 use mosb_reconcile::write::{ApplyError, post_params};

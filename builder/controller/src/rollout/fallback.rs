@@ -36,7 +36,7 @@ pub(super) enum FallbackWait {
 impl MachineState<'_> {
     /// The record on its Node, of whatever target. One that can't be read counts as none.
     pub fn fallback_record(&self) -> Option<Fallback> {
-        serde_json::from_str(self.machine.metadata.annotation(labels::NODE_FALLBACK)?).ok()
+        serde_json::from_str(self.machine.node.metadata.annotation(labels::NODE_FALLBACK)?).ok()
     }
 
     /// How often this machine fell back from this target. Its Node has the report of the boot before
@@ -46,7 +46,7 @@ impl MachineState<'_> {
         // A time that is yet to come is of another controller's clock.
         let known = known.map(|known| Fallback { at: Time(known.at.0.min(now)), ..known });
         let digest = |report: &NodeReport| report.booted.as_ref()?.digest;
-        let before = self.machine.metadata.annotation(labels::NODE_REPORT);
+        let before = self.machine.node.metadata.annotation(labels::NODE_REPORT);
         let before = before.and_then(|text| NodeReport::parse(text).ok());
         let is_unseen = self.has_fallen_unseen(target, before.as_ref(), known.is_some());
         let ran = before.filter(|before| digest(before) == Some(target.image.digest()));
@@ -85,7 +85,7 @@ impl MachineState<'_> {
         if self.has_slot() || is_it(&report.booted) || !is_it(&report.rollback) {
             return false;
         }
-        let mark = self.staged_mark().filter(|mark| mark.target.is_same_to_machines(target));
+        let mark = self.staged_annotation().filter(|mark| mark.target.is_same_to_machines(target));
         let by_mark = before.filter(|before| mark.is_some_and(|it| it.boot_id == before.boot_id));
         let by_jobs = self.jobs().filter_map(|job| match (job.verb, &job.phase) {
             (NodeVerb::Stage, JobPhase::Succeeded(report)) => Some(&**report),

@@ -3,12 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::decide::Pass;
-use super::drain;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
 use super::machine_state::MachineState;
 use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
+use super::snapshot::ClusterMachines;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 use mosb_reconcile::waits::{ROLLOUT_PROBLEM, ROLLOUT_WATCH};
@@ -125,14 +125,15 @@ impl Pass<'_> {
                 since: Time(now),
                 attempt,
                 first_attempt: attempt,
-                boot_id: state.machine.boot_id.clone(),
+                boot_id: state.machine.node.boot_id.clone(),
                 cordoned: true,
                 disables_scale_down: state
                     .machine
+                    .node
                     .metadata
                     .annotation(labels::SCALE_DOWN_DISABLED)
                     .is_none(),
-                without_drain: drain::is_skipped(state, &self.ctx.snapshot.cluster),
+                without_drain: is_drain_skipped(state, &self.ctx.snapshot.cluster),
                 applying: None,
                 failure: None,
             };
@@ -151,7 +152,7 @@ fn candidate<'a>(
     target: &NodeTarget,
 ) -> SlotCandidate<'a> {
     let ctx = pass.ctx;
-    let metadata = &state.machine.metadata;
+    let metadata = &state.machine.node.metadata;
     SlotCandidate {
         name: state.name(),
         zone: metadata.labels.get(ZONE).map(String::as_str),
@@ -175,4 +176,16 @@ fn candidate<'a>(
         is_own: ctx.is_own(state),
         is_own_held: ctx.is_own(state) && pass.holds_own().is_some(),
     }
+}
+
+/// Whether a machine that gets a slot now reboots without being drained: the only node of the
+/// cluster, and the only one that takes the controller, without which the drain would not end. If it
+/// is not known where the controller runs, that is the only control-plane node. If other nodes are only
+/// cordoned or away, the machine waits for them.
+fn is_drain_skipped(state: &MachineState<'_>, cluster: &ClusterMachines) -> bool {
+    let has_controller_alone = match cluster.own_node.as_deref() {
+        Some(own) => own == state.name() && cluster.other_places.is_none(),
+        None => state.is_control_plane() && cluster.control_plane.len() <= 1,
+    };
+    has_controller_alone || cluster.nodes <= 1
 }

@@ -1,34 +1,24 @@
 //! What a Job on a machine is created for: everything that its template does not contain.
 
 use crate::lookups::MachineSecrets;
+use mosb_cluster::words;
 use mosb_plan::api::rollout::NodeTarget;
 
-/// What a Job does on a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeVerb {
-    /// Reports what the machine runs.
-    Report,
-    /// Brings the image to the machine, which goes on running what it runs.
-    Stage,
-    /// Reboots the machine into the staged image.
-    Apply,
-    /// Brings the machine part of a target whose image the machine runs, without a reboot.
-    Part,
+words! {
+    /// What a Job does on a machine: in the label `mosb.dev/node-job` and the name of the Job.
+    pub enum NodeVerb {
+        /// Reports what the machine runs.
+        Report = "report",
+        /// Brings the image to the machine, which goes on running what it runs.
+        Stage = "stage",
+        /// Reboots the machine into the staged image.
+        Apply = "apply",
+        /// Brings the machine part of a target whose image the machine runs, without a reboot.
+        Part = "part",
+    }
 }
 
 impl NodeVerb {
-    pub const ALL: [Self; 4] = [Self::Report, Self::Stage, Self::Apply, Self::Part];
-
-    /// In the label `mosb.dev/node-job` and the name of the Job.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Report => "report",
-            Self::Stage => "stage",
-            Self::Apply => "apply",
-            Self::Part => "part",
-        }
-    }
-
     /// The verb of a label.
     pub fn from_label(label: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.as_str() == label)

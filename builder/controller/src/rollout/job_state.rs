@@ -97,7 +97,7 @@ impl<'a> MachineState<'a> {
                 if !self.is_of_this_boot(&report.boot_id) {
                     let text = format!(
                         "its result is of boot {:?}, and the node reports boot {:?}",
-                        report.boot_id, self.machine.boot_id
+                        report.boot_id, self.machine.node.boot_id
                     );
                     failed(None, text, ended)
                 } else if job.verb == NodeVerb::Stage

@@ -95,7 +95,7 @@ impl RegistryQuery {
         match lookup {
             RolloutLookup::Image(image) => {
                 let machines = snapshot.machines.iter();
-                let platforms = machines.filter_map(|one| node_platform(&one.metadata.labels));
+                let platforms = machines.filter_map(|one| node_platform(&one.node.metadata.labels));
                 Some(Self::Image {
                     image: image.clone(),
                     secrets: snapshot.config.as_ref().map(MachineSecrets::of).unwrap_or_default(),

@@ -11,7 +11,7 @@ use super::fallback::FallbackWait;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::lookup::RolloutLookup;
-use super::machine_state::{MachineState, SlotMark};
+use super::machine_state::{MachineState, SlotAnnotation};
 use super::machine_status::{MachineProgress, MachineStatus};
 use super::node_patch::{NodePatch, NodeState};
 use super::obsolete_jobs::{deletion, is_obsolete};
@@ -48,30 +48,30 @@ impl MachinePlan {
         if state.is_being_deleted() {
             return plan;
         }
-        let is_part = ctx.is_part(state);
-        if is_part {
+        let is_managed = ctx.is_managed(state);
+        if is_managed {
             plan.report_annotations(ctx, state);
         }
         let slot = match (&state.slot, phase) {
-            (SlotMark::Valid(slot), Some(phase)) => {
+            (SlotAnnotation::Valid(slot), Some(phase)) => {
                 if MachineState::of(state.machine).clamp_slot(ctx.now) {
                     plan.patch.slot(Some(slot));
                 }
                 plan.advance(ctx, state, slot, phase)
             }
-            (SlotMark::Unreadable, _) => {
+            (SlotAnnotation::Unreadable, _) => {
                 let text = "annotation mosb.dev/slot is not readable; check the machine, uncordon the node if it runs the pool's image, and remove the annotation";
                 plan.degraded = Some(text.to_owned());
                 None
             }
             _ => {
-                if is_part {
+                if is_managed {
                     plan.annotations_without_slot(ctx, state);
                 }
                 None
             }
         };
-        if is_part {
+        if is_managed {
             plan.waiting = plan.waiting.take().or_else(|| state.job_waiting(ctx.now));
         }
         for job in &state.machine.jobs {
@@ -123,7 +123,7 @@ impl MachinePlan {
         let staged = state.staged.as_ref().filter(|staged| !has_booted(staged));
         let mark = staged.map(|target| StagedMark {
             target: target.clone(),
-            boot_id: state.machine.boot_id.clone(),
+            boot_id: state.machine.node.boot_id.clone(),
         });
         self.patch.staged(mark.as_ref());
     }
@@ -219,9 +219,9 @@ impl MachinePlan {
         state: &MachineState<'_>,
         is_changed: bool,
     ) -> Vec<Action> {
-        let annotation = |key| state.machine.metadata.annotation(key);
+        let annotation = |key| state.machine.node.metadata.annotation(key);
         let event = |reason, edge: &str, text: String| {
-            let on = regarding_node(&state.machine.metadata);
+            let on = regarding_node(&state.machine.node.metadata);
             Action::Event(new_event(on, reason, edge, text))
         };
         let mut events = Vec::new();
@@ -237,15 +237,13 @@ impl MachinePlan {
         let of_slot = |reason, text: String| {
             // Cancelled and given again, the same slot is another one.
             let since = if self.is_given { ctx.now.to_string() } else { String::new() };
-            event(reason, &format!("{} {slot} {since} {text}", state.machine.boot_id), text)
+            event(reason, &format!("{} {slot} {since} {text}", state.machine.node.boot_id), text)
         };
         events.extend(self.event.clone().map(|(reason, text)| of_slot(reason, text)));
-        if is_changed && let Some(text) = &self.degraded {
-            let old = annotation(labels::NODE_STATE);
-            if !matches!(old, Some("Degraded" | "Unreconcilable")) {
-                let text = format!("{}: {text}", state.name());
-                events.push(of_slot(EventReason::NodeDegraded, text));
-            }
+        let was_degraded = NodeState::is_degraded(annotation(labels::NODE_STATE));
+        if let Some(text) = self.degraded.as_ref().filter(|_| is_changed && !was_degraded) {
+            let text = format!("{}: {text}", state.name());
+            events.push(of_slot(EventReason::NodeDegraded, text));
         }
         events
     }

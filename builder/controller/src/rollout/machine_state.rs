@@ -1,11 +1,10 @@
 //! The state of one machine, read from its node object, its annotations and the Jobs on it alone.
 //!
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
-//! a report or mark of an earlier boot counts for nothing.
+//! a report or annotation of an earlier boot counts for nothing.
 
 use jiff::Timestamp;
 
-use super::availability::Availability;
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use crate::workload::may_run_etcd;
@@ -24,12 +23,12 @@ pub(super) struct MachineState<'a> {
     pub report: Option<NodeReport>,
     /// The target that is staged in this boot.
     pub staged: Option<NodeTarget>,
-    pub slot: SlotMark,
+    pub slot: SlotAnnotation,
 }
 
 /// The annotation `mosb.dev/slot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SlotMark {
+pub(super) enum SlotAnnotation {
     None,
     Valid(Box<Slot>),
     /// Somebody else wrote it. It counts as a slot until an administrator removes it.
@@ -50,7 +49,7 @@ impl<'a> MachineState<'a> {
     /// Times of its slot that are yet to come are of another controller's clock, and count as now.
     /// Returns whether there are any.
     pub fn clamp_slot(&mut self, now: Timestamp) -> bool {
-        let SlotMark::Valid(slot) = &mut self.slot else {
+        let SlotAnnotation::Valid(slot) = &mut self.slot else {
             return false;
         };
         let Slot { since, applying, failure, .. } = &mut **slot;
@@ -64,18 +63,18 @@ impl<'a> MachineState<'a> {
     }
 
     pub fn name(&self) -> &'a str {
-        &self.machine.metadata.name
+        &self.machine.node.metadata.name
     }
 
     /// Jobs for this very Node object, and not being deleted.
     pub fn jobs(&self) -> impl Iterator<Item = &'a MachineJob> {
-        let uid = self.machine.metadata.uid();
+        let uid = self.machine.node.metadata.uid();
         self.machine.jobs.iter().filter(move |job| job.node_uid == uid && !job.deleting)
     }
 
     /// Jobs that take places of limits.
     pub fn jobs_in_place(&self, now: Timestamp) -> impl Iterator<Item = &'a MachineJob> {
-        let is_ready = self.machine.ready;
+        let is_ready = self.machine.node.ready;
         self.jobs().filter(move |job| job.takes_place(is_ready, now))
     }
 
@@ -91,7 +90,7 @@ impl<'a> MachineState<'a> {
         });
         let newest = of_jobs.max_by_key(|(order, _)| *order).map(|(_, report)| report.clone());
         newest.or_else(|| {
-            let text = self.machine.metadata.annotation(labels::NODE_REPORT)?;
+            let text = self.machine.node.metadata.annotation(labels::NODE_REPORT)?;
             // One that can't be read counts as none: the machine is asked again.
             let report = NodeReport::parse(text).ok()?;
             self.is_of_this_boot(&report.boot_id).then_some(report)
@@ -103,14 +102,14 @@ impl<'a> MachineState<'a> {
         if let Some(job) = by_job {
             return job.target.clone();
         }
-        let mark = self.staged_mark()?;
+        let mark = self.staged_annotation()?;
         self.is_of_this_boot(&mark.boot_id).then_some(mark.target)
     }
 
-    /// The mark of what is staged, also if that was in an earlier boot. One that can't be read counts as
+    /// What is staged by its annotation, also if that was in an earlier boot. One that can't be read counts as
     /// none: it is staged again.
-    pub fn staged_mark(&self) -> Option<StagedMark> {
-        let text = self.machine.metadata.annotation(labels::NODE_STAGED)?;
+    pub fn staged_annotation(&self) -> Option<StagedMark> {
+        let text = self.machine.node.metadata.annotation(labels::NODE_STAGED)?;
         serde_json::from_str(text).ok()
     }
 
@@ -125,7 +124,7 @@ impl<'a> MachineState<'a> {
     }
 
     pub fn is_of_this_boot(&self, boot_id: &str) -> bool {
-        !boot_id.is_empty() && self.machine.boot_id == boot_id
+        !boot_id.is_empty() && self.machine.node.boot_id == boot_id
     }
 
     /// The digest of the image that it booted.
@@ -242,40 +241,40 @@ impl<'a> MachineState<'a> {
 
     pub fn valid_slot(&self) -> Option<&Slot> {
         match &self.slot {
-            SlotMark::Valid(slot) => Some(slot),
-            SlotMark::None | SlotMark::Unreadable => None,
+            SlotAnnotation::Valid(slot) => Some(slot),
+            SlotAnnotation::None | SlotAnnotation::Unreadable => None,
         }
     }
 
     pub fn has_slot(&self) -> bool {
-        self.slot != SlotMark::None
+        self.slot != SlotAnnotation::None
     }
 
     /// Whether pods can be scheduled on it and run, as the Machine Config Operator counts it.
     pub fn is_available(&self) -> bool {
-        Availability::from(self.machine).obstacle().is_none()
+        self.machine.node.obstacle().is_none()
     }
 
     pub fn is_being_deleted(&self) -> bool {
-        self.machine.metadata.is_being_deleted()
+        self.machine.node.metadata.is_being_deleted()
     }
 
     /// Whether the control plane, with its etcd, may lose a member with this machine.
     pub fn is_control_plane(&self) -> bool {
-        may_run_etcd(&self.machine.metadata.labels)
+        may_run_etcd(&self.machine.node.metadata.labels)
     }
 
     pub fn platform(&self) -> Option<Platform> {
-        let label = |key: &str| self.machine.metadata.labels.get(key);
+        let label = |key: &str| self.machine.node.metadata.labels.get(key);
         let (os, architecture) = (label("kubernetes.io/os")?, label("kubernetes.io/arch")?);
         Platform::new(os, architecture, None).ok()
     }
 }
 
-fn slot(machine: &Machine) -> SlotMark {
-    match machine.metadata.annotation(labels::NODE_SLOT).map(serde_json::from_str) {
-        None => SlotMark::None,
-        Some(Ok(slot)) => SlotMark::Valid(Box::new(slot)),
-        Some(Err(_)) => SlotMark::Unreadable,
+fn slot(machine: &Machine) -> SlotAnnotation {
+    match machine.node.metadata.annotation(labels::NODE_SLOT).map(serde_json::from_str) {
+        None => SlotAnnotation::None,
+        Some(Ok(slot)) => SlotAnnotation::Valid(Box::new(slot)),
+        Some(Err(_)) => SlotAnnotation::Unreadable,
     }
 }

@@ -12,6 +12,7 @@ use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::node_patch::NodeState;
 use super::staging::wants_stage;
+use mosb_cluster::words;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 
@@ -43,66 +44,37 @@ pub struct MachineStatus {
     pub is_boot_full: bool,
 }
 
-/// How far a machine is on its way to the target.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MachineProgress {
-    /// It runs the target.
-    Updated,
-    /// It has no slot, and is not Ready or is cordoned by somebody else.
-    Unavailable,
-    /// It has not reported since it booted.
-    Unreported,
-    /// It does not run the target, and nothing is done about it now.
-    #[default]
-    Waiting,
-    /// Its image, or its keys and password, are brought to it.
-    Staging,
-    /// It has staged the target, and has no slot.
-    Staged,
-    /// It has a slot, and its pods are evicted.
-    Draining,
-    /// It is drained, and on its way into its target.
-    Rebooting,
-    /// It did not boot its target, or can't stage it.
-    Degraded,
-    /// It is not back within the limit.
-    Lost,
-    /// Nothing changes its image.
-    Unreconcilable,
+words! {
+    /// How far a machine is on its way to the target.
+    #[derive(Default)]
+    pub enum MachineProgress {
+        /// It runs the target.
+        Updated = "updated",
+        /// It has no slot, and is not Ready or is cordoned by somebody else.
+        Unavailable = "unavailable",
+        /// It has not reported since it booted.
+        Unreported = "unreported",
+        /// It does not run the target, and nothing is done about it now.
+        #[default]
+        Waiting = "waiting",
+        /// Its image, or its keys and password, are brought to it.
+        Staging = "staging",
+        /// It has staged the target, and has no slot.
+        Staged = "staged",
+        /// It has a slot, and its pods are evicted.
+        Draining = "draining",
+        /// It is drained, and on its way into its target.
+        Rebooting = "rebooting",
+        /// It did not boot its target, or can't stage it.
+        Degraded = "degraded",
+        /// It is not back within the limit.
+        Lost = "lost",
+        /// Nothing changes its image.
+        Unreconcilable = "unreconcilable",
+    }
 }
 
 impl MachineProgress {
-    pub const ALL: [Self; 11] = [
-        Self::Updated,
-        Self::Unavailable,
-        Self::Unreported,
-        Self::Waiting,
-        Self::Staging,
-        Self::Staged,
-        Self::Draining,
-        Self::Rebooting,
-        Self::Degraded,
-        Self::Lost,
-        Self::Unreconcilable,
-    ];
-
-    /// The value of the label `state`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Updated => "updated",
-            Self::Unavailable => "unavailable",
-            Self::Unreported => "unreported",
-            Self::Waiting => "waiting",
-            Self::Staging => "staging",
-            Self::Staged => "staged",
-            Self::Draining => "draining",
-            Self::Rebooting => "rebooting",
-            Self::Degraded => "degraded",
-            Self::Lost => "lost",
-            Self::Unreconcilable => "unreconcilable",
-        }
-    }
-
     /// Of a machine without a slot.
     pub(super) fn without_slot(ctx: &Context<'_>, state: &MachineState<'_>) -> Self {
         let target = ctx.target();

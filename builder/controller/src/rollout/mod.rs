@@ -12,16 +12,16 @@
 //! | file | does |
 //! | --- | --- |
 //! | `snapshot`, `lookup` | the input of a decision, and facts that the watches don't show |
-//! | `observe`, `job_phase`, `pod_waiting`, `inputs` | cache → snapshot, and which pools a change affects |
+//! | `observe`, `job_phase` | cache → snapshot, and which pools a change affects |
 //! | `desired_target`, `target_source` | what the machines should run |
 //! | `machine_state`, `job_state`, `slot_phase` | what one machine runs and does, from its annotations and Jobs |
 //! | `fallback` | machines that booted the target and run another image again |
-//! | `slots`, `give_slots`, `control_plane`, `control_plane_health` | which machines may become unavailable |
+//! | `slots`, `give_slots`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
-//! | `availability`, `other_places` | where pods can run now, and the controller |
+//! | `other_places` | where the controller can run now |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `part_jobs` | which machines are changed without a reboot |
-//! | `drain` | which pods are evicted |
+//! | `drain`, `drain_records` | which pods are evicted, how drains went in earlier passes, and when their pods are listed again |
 //! | `context` | what a pass knows about the pool as a whole |
 //! | `machine_plan`, `slot_progress` | what one machine gets, without and with a slot |
 //! | `begin_apply` | what precedes the reboot of a drained machine |
@@ -32,26 +32,22 @@
 //! | `config_annotations` | history and finalizer of the MachineOSConfig |
 //! | `leaving_configs` | MachineOSConfigs that are being deleted and no longer decide about a pool |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why, or why not |
-//! | `effect`, `evict`, `node_login` | what is done beside writes to one object: Jobs, their Secrets, evictions |
+//! | `effect`, `evict` | what is done beside writes to one object: Jobs, their Secrets, evictions |
 //! | `job_request`, `new_job` | the Jobs on machines that a decision creates |
 //! | `lookups`, `registry_lookups` | asks the API, and registries, for which no pass waits |
 //! | `reconciler` | gives these functions to the driver |
-//! | `drain_record`, `drain_records` | how drains went in earlier passes, and when their pods are listed again |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
-//! | `node_job`, `job_secret` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
+//! | `node_job`, `job_secret`, `machine_part` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
 //! | `elapsed`, `seen_times` | the time between two moments, and when this process saw what other clocks date |
 //! | `view` | what commands show, and what they ask for |
 
-mod availability;
 mod begin_apply;
 mod config_annotations;
 mod context;
-mod control_plane;
 mod control_plane_health;
 mod decide;
 mod desired_target;
 mod drain;
-mod drain_record;
 mod drain_records;
 mod effect;
 mod elapsed;
@@ -59,7 +55,6 @@ mod ended_phases;
 mod evict;
 mod fallback;
 mod give_slots;
-mod inputs;
 mod job_phase;
 mod job_request;
 mod job_secret;
@@ -73,13 +68,11 @@ mod machine_state;
 mod machine_status;
 mod new_job;
 mod node_job;
-mod node_login;
 mod node_patch;
 mod observe;
 mod obsolete_jobs;
 mod other_places;
 mod part_jobs;
-mod pod_waiting;
 mod pool_conditions;
 mod pool_status;
 mod reason;
@@ -100,7 +93,7 @@ mod view;
 mod tests;
 
 pub use decide::{RolloutDecision, decide};
-pub use drain_record::{DrainRecord, DrainRecords, NodeEvictions, Refusal};
+pub use drain::{DrainRecord, DrainRecords, NodeEvictions, Refusal};
 pub use effect::{Action, Eviction, RolloutEffect, RolloutExecutor};
 pub use ended_phases::{EndedPhase, MachinePhase};
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
@@ -118,7 +111,7 @@ pub use snapshot::{
 };
 pub(crate) use target_source::{Found, Pin, TargetError, by_pin, in_service, target_of};
 pub use view::{
-    BuildView, MachineCounts, NodeView, Retry, RolloutChange, RolloutRequest, RolloutRequestError,
-    RolloutView, TargetView, UndoTo, build_views, decide_request, node_views, rollout_view,
-    write_request,
+    BuildView, MachineCounts, NodeView, PoolCondition, Retry, RolloutChange, RolloutRequest,
+    RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,
+    rollout_view, write_request,
 };

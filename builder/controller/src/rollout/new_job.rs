@@ -24,14 +24,14 @@ impl NodeJobRequest {
             let digest = target.image.digest();
             state.runs(digest) || state.effective_image() == Some(digest)
         };
-        let node_uid = machine.metadata.uid();
+        let node_uid = machine.node.metadata.uid();
         let node = &Digest::of(node_uid.as_bytes()).hex()[..NODE];
         let what = target.map_or_else(|| "boot".to_owned(), NodeTarget::id);
         Self {
             name: format!("mosb-{}-{node}-{what}-{number}", verb.as_str()),
             verb,
             pool: snapshot.pool.metadata.name.clone(),
-            node: machine.metadata.name.clone(),
+            node: machine.node.metadata.name.clone(),
             node_uid: node_uid.to_owned(),
             target: target.cloned(),
             number,

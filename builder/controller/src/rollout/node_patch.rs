@@ -35,6 +35,11 @@ impl NodeState {
             Self::Unreconcilable => "Unreconcilable",
         }
     }
+
+    /// Whether a Node with this annotation is one that can't follow its pool.
+    pub fn is_degraded(annotation: Option<&str>) -> bool {
+        [Self::Degraded, Self::Unreconcilable].iter().any(|one| annotation == Some(one.as_str()))
+    }
 }
 
 /// What a Node should have; what is not set stays.
@@ -103,17 +108,19 @@ impl NodePatch {
     pub fn action(&self, machine: &Machine) -> Option<Action> {
         let mut patch = Patch::default();
         for (key, value) in &self.annotations {
-            let old = machine.metadata.annotations.get(*key);
+            let old = machine.node.metadata.annotations.get(*key);
             match value {
                 Some(value) if old != Some(value) => patch.set(key, value.clone()),
                 None if old.is_some() => patch.remove(key),
                 Some(_) | None => {}
             }
         }
-        if let Some(unschedulable) = self.unschedulable.filter(|is| *is != machine.unschedulable) {
+        if let Some(unschedulable) =
+            self.unschedulable.filter(|is| *is != machine.node.unschedulable)
+        {
             patch.spec = json!({ "unschedulable": unschedulable });
         }
         let is_changed = !patch.annotations.is_empty() || !patch.spec.is_null();
-        is_changed.then(|| object::patch(Kind::Node, &machine.metadata, patch))
+        is_changed.then(|| object::patch(Kind::Node, &machine.node.metadata, patch))
     }
 }

@@ -7,15 +7,13 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 
-use super::availability::Availability;
-use super::drain_record::{DrainRecord, DrainRecords};
-use super::job_phase::{job_phase, pod_wait};
+use super::drain::{DrainRecord, DrainRecords};
+use super::job_phase::{job_phase, pod_wait, pod_waiting};
 use super::job_request::NodeVerb;
 use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::node_job::JobCommand;
 use super::other_places::OtherPlaces;
-use super::pod_waiting::pod_waiting;
 use super::reason::OF_SOME_MACHINES;
 use super::slots::max_unavailable;
 use super::snapshot::{
@@ -200,13 +198,7 @@ pub(super) fn machine(
 ) -> Machine {
     let jobs = cache.node_jobs.by_index([IndexKey::Node(seen.metadata.name.clone())]);
     Machine {
-        metadata: seen.metadata.clone(),
-        boot_id: seen.boot_id.clone(),
-        unschedulable: seen.unschedulable,
-        ready: seen.ready,
-        ready_since: seen.ready_since.clone(),
-        disk_pressure: seen.disk_pressure,
-        network_unavailable: seen.network_unavailable,
+        node: seen.clone(),
         jobs: jobs.iter().filter_map(|job| machine_job(cache, job)).collect(),
         drain,
     }
@@ -357,9 +349,7 @@ fn can_go_on(
     if machines.iter().any(|seen| has_slot(&seen.metadata)) {
         return true;
     }
-    let is_unavailable =
-        |seen: &&Arc<SeenMachine>| Availability::from(&***seen).obstacle().is_some();
-    let unavailable = machines.iter().filter(is_unavailable);
+    let unavailable = machines.iter().filter(|seen| seen.obstacle().is_some());
     let lame = unavailable.clone().filter(|seen| {
         seen.metadata.annotation(labels::NODE_CURRENT_IMAGE).is_none_or(|current| current != image)
     });

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::job_request::NodeVerb;
-use super::machine_state::{MachineState, SlotMark};
+use super::machine_state::{MachineState, SlotAnnotation};
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use crate::rollout::effect::Action;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
@@ -20,7 +20,7 @@ pub(super) fn is_obsolete(
     if job.deleting {
         return false;
     }
-    if job.node_uid != state.machine.metadata.uid() {
+    if job.node_uid != state.machine.node.metadata.uid() {
         return true;
     }
     let is_older =
@@ -60,7 +60,7 @@ pub(super) fn is_obsolete(
             !is_awaited && (is_older || !is_unfinished && (is_other || has))
         }
         NodeVerb::Apply => {
-            state.slot != SlotMark::Unreadable
+            state.slot != SlotAnnotation::Unreadable
                 && slot.is_none_or(|slot| {
                     job.target.as_ref() != Some(&slot.target) || job.number != slot.attempt
                 })

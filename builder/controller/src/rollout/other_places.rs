@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use super::availability::Availability;
 use crate::cluster_cache::SeenMachine;
 use crate::workload::has_control_plane_label;
 use mosb_plan::api::labels;
@@ -39,7 +38,7 @@ impl OtherPlaces {
         let mut places = Self::default();
         for seen in nodes.filter(|seen| !is_own(seen) && takes_it(seen)) {
             let has_slot = seen.metadata.annotation(labels::NODE_SLOT).is_some();
-            let obstacle = Availability::from(seen).obstacle().map(|(what, _)| what);
+            let obstacle = seen.obstacle().map(|(what, _)| what);
             match obstacle {
                 None => places.usable += 1,
                 Some(what) => {

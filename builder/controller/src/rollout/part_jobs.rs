@@ -38,7 +38,7 @@ pub(super) fn wants_part(ctx: &Context<'_>, state: &MachineState<'_>, target: &N
         && !state.has(target)
         // One Job changes a machine at a time.
         && !state.jobs().any(|job| changes_otherwise(job, target))
-        && state.machine.ready
+        && state.machine.node.ready
         && !state.is_being_deleted()
 }
 
@@ -95,7 +95,7 @@ pub(super) fn part_jobs(
     // Machines of one kind say nothing about the others.
     let places = |state: &MachineState<'_>| {
         let is_alike = |other: &&MachineState<'_>| is_booted(other) == is_booted(state);
-        let has_it = states().filter(is_alike).filter(|it| it.machine.ready && it.has(target));
+        let has_it = states().filter(is_alike).filter(|it| it.machine.node.ready && it.has(target));
         has_it.count().clamp(1, MAX_PARTS)
     };
     let mut found = LimitedJobs::default();
@@ -131,7 +131,7 @@ pub(super) fn part_failure(
         (JobPhase::Running, _) if job.number > 1 => Some("it is tried again".to_owned()),
         // Without its login, it has not begun.
         (JobPhase::Running, _) if !job.has_login => None,
-        (JobPhase::Running, _) if !state.machine.ready => Some("it is not Ready".to_owned()),
+        (JobPhase::Running, _) if !state.machine.node.ready => Some("it is not Ready".to_owned()),
         // It ended, and the watch does not show how.
         (JobPhase::Running, _) if job.awaits_pod.is_some() => None,
         (JobPhase::Running, _) if job.is_overdue(now) => Some("its Job does not end".to_owned()),

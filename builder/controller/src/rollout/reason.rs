@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use crate::name_list::name_list;
+use mosb_cluster::words;
 
 /// How many machines a reason names.
 const MAX_NAMES: usize = 5;
@@ -156,43 +159,22 @@ impl RolloutReason {
     }
 }
 
-/// How far a roll-out is: commands print it, and metrics have it as a label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RolloutPhase {
-    /// All machines run the target.
-    Updated,
-    /// All machines have staged it or run it, and nothing reboots.
-    Staged,
-    /// No machine gets an image.
-    Off,
-    Progressing,
-    Paused,
-    /// Somebody must change something first.
-    Blocked,
-    /// Machines failed, and nothing goes on by itself.
-    Failed,
-}
-
-impl RolloutPhase {
-    pub const ALL: [Self; 7] = [
-        Self::Updated,
-        Self::Staged,
-        Self::Off,
-        Self::Progressing,
-        Self::Paused,
-        Self::Blocked,
-        Self::Failed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Updated => "updated",
-            Self::Staged => "staged",
-            Self::Off => "off",
-            Self::Progressing => "progressing",
-            Self::Paused => "paused",
-            Self::Blocked => "blocked",
-            Self::Failed => "failed",
-        }
+words! {
+    /// How far a roll-out is: commands print it, and metrics have it as a label.
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum RolloutPhase {
+        /// All machines run the target.
+        Updated = "updated",
+        /// All machines have staged it or run it, and nothing reboots.
+        Staged = "staged",
+        /// No machine gets an image.
+        Off = "off",
+        Progressing = "progressing",
+        Paused = "paused",
+        /// Somebody must change something first.
+        Blocked = "blocked",
+        /// Machines failed, and nothing goes on by itself.
+        Failed = "failed",
     }
 }

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 
 use super::decide::{RolloutDecision, decide, evaluate};
-use super::drain_record::DrainRecords;
+use super::drain::DrainRecords;
 use super::drain_records::after_pass;
 use super::effect::{Action, Eviction, RolloutEffect, RolloutExecutor, RolloutPass, RolloutState};
 use super::ended_phases::ended_phases;
-use super::inputs::inputs;
 use super::job_secret::JobSecrets;
 use super::lookup::RolloutLookup;
 use super::lookups::{RegistryAnswer, RegistryQuery, look_up};
@@ -214,7 +213,7 @@ impl Reconciler for RolloutReconciler {
     fn seen_versions(snapshot: &RolloutSnapshot) -> impl Iterator<Item = (&str, &str)> {
         let configs = snapshot.config.iter().map(|config| &config.metadata);
         let configs = configs.chain(&snapshot.leaving);
-        let machines = snapshot.machines.iter().map(|machine| &machine.metadata);
+        let machines = snapshot.machines.iter().map(|machine| &machine.node.metadata);
         let metas = [&snapshot.pool.metadata].into_iter().chain(configs).chain(machines);
         let jobs = snapshot.machines.iter().flat_map(|machine| &machine.jobs);
         metas
@@ -230,7 +229,7 @@ impl Reconciler for RolloutReconciler {
     }
 
     fn inputs(snapshot: &RolloutSnapshot) -> InputsHash {
-        inputs(snapshot)
+        snapshot.inputs()
     }
 
     fn log_transition(&self, pool: &str, reason: &RolloutReason) {

@@ -182,7 +182,7 @@ mod tests {
     fn snapshot() -> RolloutSnapshot {
         let machine = |name: &str| {
             let mut machine = Machine::default();
-            machine.metadata.name = name.to_owned();
+            machine.node.metadata.name = name.to_owned();
             machine
         };
         let machines = vec![machine("a"), machine("b")];

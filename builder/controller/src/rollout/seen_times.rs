@@ -33,15 +33,15 @@ impl SeenTimes {
     /// Sets the times of a snapshot that was taken now, and forgets what is not in it.
     pub fn fill(&mut self, snapshot: &mut RolloutSnapshot, now: Timestamp) {
         for machine in &mut snapshot.machines {
-            let reported = machine.ready_since.as_ref().map(|since| since.0);
+            let reported = machine.node.ready_since.as_ref().map(|since| since.0);
             let began = self.begin(reported, now);
-            let ready = machine.ready;
+            let ready = machine.node.ready;
             let seen =
-                self.nodes.entry(machine.metadata.uid().to_owned()).or_insert((ready, began));
+                self.nodes.entry(machine.node.metadata.uid().to_owned()).or_insert((ready, began));
             if seen.0 != ready {
                 *seen = (ready, now);
             }
-            machine.ready_since = reported.map(|_| Time(seen.1));
+            machine.node.ready_since = reported.map(|_| Time(seen.1));
         }
         let of_machines = snapshot.machines.iter_mut().flat_map(|machine| &mut machine.jobs);
         let mut uids = BTreeSet::new();
@@ -51,7 +51,7 @@ impl SeenTimes {
         }
         self.jobs.retain(|uid, _| uids.contains(uid));
         let nodes: BTreeSet<&str> =
-            snapshot.machines.iter().map(|one| one.metadata.uid()).collect();
+            snapshot.machines.iter().map(|one| one.node.metadata.uid()).collect();
         self.nodes.retain(|uid, _| nodes.contains(uid.as_str()));
         self.has_begun = true;
     }
@@ -88,6 +88,7 @@ impl SeenTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster_cache::SeenMachine;
     use crate::rollout::tests::job_of_machine;
     use crate::rollout::{ClusterMachines, Machine};
 
@@ -105,7 +106,8 @@ mod tests {
         let jobs: Vec<MachineJob> = jobs.into_iter().collect();
         let cluster =
             ClusterMachines { jobs_elsewhere: jobs.clone(), ..ClusterMachines::default() };
-        let machine = Machine { ready, ready_since, jobs, ..Machine::default() };
+        let node = SeenMachine { ready, ready_since, ..SeenMachine::default() };
+        let machine = Machine { node, jobs, ..Machine::default() };
         RolloutSnapshot { machines: vec![machine], cluster, ..RolloutSnapshot::default() }
     }
 
@@ -114,7 +116,7 @@ mod tests {
         times.fill(&mut snapshot, at(now));
         let machine = &snapshot.machines[0];
         assert_eq!(snapshot.cluster.jobs_elsewhere, machine.jobs);
-        let ready_since = machine.ready_since.as_ref().map(|since| since.0);
+        let ready_since = machine.node.ready_since.as_ref().map(|since| since.0);
         let job = machine.jobs.first();
         let of_job = [job.and_then(|job| job.seen_created), job.and_then(|job| job.seen_ended)];
         [ready_since, of_job[0], of_job[1]].map(|time| time.map(Timestamp::as_second))

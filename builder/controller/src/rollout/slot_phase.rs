@@ -52,7 +52,7 @@ impl SlotPhase {
         node_timeout: Duration,
         now: Timestamp,
     ) -> Self {
-        if state.machine.ready && state.has(&slot.target) {
+        if state.machine.node.ready && state.has(&slot.target) {
             return Self::Finished;
         }
         if slot.failure.as_ref().is_some_and(|failure| failure.is_final) {
@@ -92,7 +92,8 @@ impl SlotPhase {
         };
         match state.job_state(Some(job)) {
             JobState::Missing | JobState::Running => {
-                let is_rebooting = !state.machine.ready || state.machine.boot_id != slot.boot_id;
+                let is_rebooting =
+                    !state.machine.node.ready || state.machine.node.boot_id != slot.boot_id;
                 not_back(Self::Applying { is_rebooting })
             }
             // It runs the target, but is not Ready yet.
@@ -131,13 +132,13 @@ impl SlotPhase {
         now: Timestamp,
     ) -> Self {
         // An earlier `apply` Job may have rebooted it.
-        let is_unknown = state.machine.boot_id != slot.boot_id && state.report.is_none();
-        if state.machine.ready && !is_unknown {
+        let is_unknown = state.machine.node.boot_id != slot.boot_id && state.report.is_none();
+        if state.machine.node.ready && !is_unknown {
             return Self::Draining;
         }
         // A drain has no limit: what counts is when the machine came or went.
         let applying = slot.applying.as_ref().map(|applying| applying.since.0);
-        let changed = state.machine.ready_since.as_ref().map(|since| since.0);
+        let changed = state.machine.node.ready_since.as_ref().map(|since| since.0);
         let since = applying.into_iter().chain(changed).fold(slot.since.0, Timestamp::max);
         if elapsed(since, now) > node_timeout {
             Self::Lost { since }

@@ -9,8 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::begin_apply::may_have_job;
 use super::context::Context;
-use super::drain::Drain;
-use super::drain_record::DrainRecord;
+use super::drain::{Drain, DrainRecord};
 use super::effect::{Action, Eviction};
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
@@ -68,7 +67,7 @@ impl MachinePlan {
             SlotPhase::NextAttempt => {
                 let next = Slot {
                     attempt: slot.attempt + 1,
-                    boot_id: state.machine.boot_id.clone(),
+                    boot_id: state.machine.node.boot_id.clone(),
                     applying: None,
                     ..slot.clone()
                 };
@@ -99,7 +98,8 @@ impl MachinePlan {
                 return self.failed(ctx, state, slot);
             }
             SlotPhase::Lost { since } => {
-                let text = if state.machine.ready && state.machine.boot_id == slot.boot_id {
+                let text = if state.machine.node.ready && state.machine.node.boot_id == slot.boot_id
+                {
                     let why = state.job_waiting(ctx.now).map(|why| format!(": {why}"));
                     let why = why.unwrap_or_else(|| "; see its pod in mosb-rollout".to_owned());
                     format!("not rebooted: its Job runs since {since}{why}")
@@ -119,12 +119,12 @@ impl MachinePlan {
         let mut next = slot.clone();
         let mut held = None;
         let machine = state.machine;
-        let is_uncordoned = slot.cordoned && !machine.unschedulable;
+        let is_uncordoned = slot.cordoned && !machine.node.unschedulable;
         if slot.cordoned {
             self.patch.cordon(true);
         }
         // The Jobs of a machine that is not Ready would wait, and its pods don't end.
-        if !machine.ready {
+        if !machine.node.ready {
             self.waiting = Some("it is not Ready".to_owned());
         } else if !ctx.may_create_jobs() {
             // Nothing would follow the drain; the condition of the pool has the reason.
@@ -200,7 +200,7 @@ impl MachinePlan {
     /// A machine that did not boot its target gets the newer one within its slot.
     fn failed(&mut self, ctx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) -> Option<Slot> {
         let newer = ctx.rolls_to().filter(|target| **target != slot.target);
-        if let Some(target) = newer.filter(|_| state.machine.ready) {
+        if let Some(target) = newer.filter(|_| state.machine.node.ready) {
             // Its machine part needs no slot, or it gets another one for it.
             if state.runs(target.image.digest()) || state.has(target) {
                 self.release(state, slot, target);
@@ -215,7 +215,7 @@ impl MachinePlan {
                     since: Time(ctx.now),
                     attempt,
                     first_attempt: attempt,
-                    boot_id: state.machine.boot_id.clone(),
+                    boot_id: state.machine.node.boot_id.clone(),
                     applying: None,
                     failure: None,
                     ..slot.clone()
@@ -234,7 +234,7 @@ impl MachinePlan {
             }
         }
         let has_no_config = ctx.snapshot.config.is_none() && ctx.snapshot.rivals.is_empty();
-        if has_no_config && state.machine.ready && state.report.is_some() {
+        if has_no_config && state.machine.node.ready && state.report.is_some() {
             self.take_back(ctx, state, slot);
             return None;
         }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::availability::Availability;
 use super::context::Context;
 use super::decide::Pass;
 use super::machine_state::MachineState;
@@ -38,9 +37,8 @@ impl Pass<'_> {
             let full = capacity.as_ref().filter(|_| is_staged);
             let before = own.as_ref().filter(|_| is_staged && self.ctx.is_own(state));
             is_own_held |= before.is_some();
-            let why = Availability::from(state.machine)
-                .obstacle()
-                .map(|(what, remedy)| format!("it {what}; {remedy}"));
+            let why =
+                state.machine.node.obstacle().map(|(what, remedy)| format!("it {what}; {remedy}"));
             let why = why.or_else(|| held.or(full).or(before).cloned());
             plan.waiting = plan.waiting.take().or(why);
         }
@@ -57,7 +55,7 @@ impl Pass<'_> {
         let others = self.machines.iter().filter(|(state, _)| !state.has_slot());
         let others: Vec<String> = others
             .filter_map(|(state, _)| {
-                let (what, _) = Availability::from(state.machine).obstacle()?;
+                let (what, _) = state.machine.node.obstacle()?;
                 Some(format!("{} {what}", state.name()))
             })
             .collect();

@@ -10,13 +10,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::drain_record::DrainRecord;
+use super::drain::DrainRecord;
 use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use super::other_places::OtherPlaces;
+use crate::cluster_cache::SeenMachine;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
+use mosb_reconcile::driver::InputsHash;
 
 /// How much older than its deadline a Job may get: its pod gets time to end.
 const OVERDUE_MARGIN: Duration = Duration::from_secs(60);
@@ -51,23 +53,49 @@ pub struct RolloutSnapshot {
     pub lookup_results: RolloutLookupResults,
 }
 
+impl RolloutSnapshot {
+    /// A hash of everything that a pass depends on. What mosb itself writes, and versions that change
+    /// with each write, are left out. A lookup ends early if it changes.
+    pub(super) fn inputs(&self) -> InputsHash {
+        let deleted = |metadata: &Metadata| metadata.deletion_timestamp.as_ref().map(|time| time.0);
+        let pool = &self.pool;
+        let config = self.config.as_ref().map(|config| {
+            let metadata = &config.metadata;
+            let image = &config.status.current_image_pull_spec;
+            (&metadata.uid, &metadata.annotations, deleted(metadata), &config.spec, image)
+        });
+        let builds = self.builds.iter().map(|build| (&build.metadata.uid, build.status.image()));
+        let builds: Vec<_> = builds.collect();
+        let machines = self.machines.iter().map(|machine| {
+            let jobs = machine.jobs.iter();
+            let jobs = jobs.map(|job| (&job.uid, job.phase == JobPhase::Running, job.has_login));
+            let metadata = &machine.node.metadata;
+            (
+                (&metadata.uid, &metadata.labels, deleted(metadata)),
+                (
+                    &machine.node.boot_id,
+                    machine.node.ready,
+                    machine.node.disk_pressure,
+                    machine.node.network_unavailable,
+                ),
+                jobs.collect::<Vec<_>>(),
+            )
+        });
+        let machines: Vec<_> = machines.collect();
+        InputsHash::of(&(
+            (&pool.metadata.uid, &pool.spec),
+            (config, builds, machines),
+            (&self.rivals, &self.leaving, self.is_pool_missing),
+            (&self.other_controller, &self.shared_nodes, &self.settings),
+        ))
+    }
+}
+
 /// A node of the pool, and the Jobs on it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Machine {
-    /// Name, UID, resourceVersion, labels, annotations, times of creation and deletion.
-    pub metadata: Metadata,
-    /// `status.nodeInfo.bootID`; empty if the kubelet has not reported it.
-    pub boot_id: String,
-    /// `spec.unschedulable`
-    pub unschedulable: bool,
-    /// Condition `Ready` is `True`.
-    pub ready: bool,
-    /// When the condition `Ready` changed last, by the clock of this process.
-    pub ready_since: Option<Time>,
-    /// Condition `DiskPressure` is `True`.
-    pub disk_pressure: bool,
-    /// Condition `NetworkUnavailable` is `True`.
-    pub network_unavailable: bool,
+    /// Its `ready_since` is by the clock of this process.
+    pub node: SeenMachine,
     /// All Jobs of the roll-out that name this node, also those for an earlier node of this name.
     pub jobs: Vec<MachineJob>,
     /// How its drain went in earlier passes.
@@ -76,7 +104,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn name(&self) -> &str {
-        &self.metadata.name
+        &self.node.metadata.name
     }
 }
 

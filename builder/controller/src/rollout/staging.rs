@@ -90,8 +90,8 @@ pub(super) fn report_jobs(
     let running = jobs_in_place(snapshot, machines, NodeVerb::Report, now).count();
     let wants = |(state, _): &&(MachineState<'_>, Option<SlotPhase>)| {
         state.report.is_none()
-            && state.machine.ready
-            && !state.machine.boot_id.is_empty()
+            && state.machine.node.ready
+            && !state.machine.node.boot_id.is_empty()
             && !state.is_being_deleted()
             && !will_report_soon(state)
     };
@@ -113,7 +113,8 @@ pub(super) fn report_jobs(
 /// reboot ended, and the machine is out of service meanwhile. That Job stays until the slot is
 /// free, because only `apply` finds out why a machine did not boot its target.
 fn will_report_soon(state: &MachineState<'_>) -> bool {
-    let has_rebooted = state.valid_slot().is_some_and(|slot| slot.boot_id != state.machine.boot_id);
+    let has_rebooted =
+        state.valid_slot().is_some_and(|slot| slot.boot_id != state.machine.node.boot_id);
     let is_awaited = |job: &MachineJob| !(has_rebooted && job.verb == NodeVerb::Apply);
     state.jobs().any(|job| job.phase == JobPhase::Running && is_awaited(job))
 }
@@ -141,7 +142,7 @@ pub(super) fn wants_stage(
         && !state.has_no_tool()
         && !state.is_part_changing()
         && !ctx.is_held_back(state)
-        && state.machine.ready
+        && state.machine.node.ready
         && !state.is_being_deleted()
 }
 

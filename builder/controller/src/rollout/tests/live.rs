@@ -75,7 +75,7 @@ fn files_come_to_all_machines_without_a_slot_and_the_next_boot_has_the_image() {
     }
     assert!(status(&fleet, "Updated").2.contains(&rendered(2)));
     assert_eq!(fleet.pools["worker"].status.updated_machine_count, 25);
-    let view = rollout_view(&fleet.snapshot("worker"));
+    let view = rollout_view(&fleet.snapshot("worker"), fleet.now);
     assert_eq!((view.machines.updated, view.machines.live, view.machines.staged), (25, 25, 0));
     assert_eq!(view.phase, RolloutPhase::Updated);
     assert!(view.message.contains("25 of them live"), "{}", view.message);
@@ -87,7 +87,7 @@ fn files_come_to_all_machines_without_a_slot_and_the_next_boot_has_the_image() {
     assert_eq!((running(&fleet, 2), fleet.reboots.len()), (1, 0));
     let booted = image(2).to_string();
     assert_eq!(mark(&fleet, "w7", labels::NODE_CURRENT_IMAGE), Some(&*booted));
-    let view = rollout_view(&fleet.snapshot("worker"));
+    let view = rollout_view(&fleet.snapshot("worker"), fleet.now);
     assert_eq!((view.machines.updated, view.machines.live), (25, 24));
     assert_idle(&mut fleet);
 }
@@ -107,7 +107,7 @@ fn a_paused_pool_and_one_that_is_not_rolled_out_gets_no_files() {
         assert_eq!((files(&fleet, 1), fleet.reboots.len()), (2, 0), "{mode}");
         let staged = fleet.nodes.values().filter(|node| node.staged.is_some()).count();
         assert_eq!(staged, if mode == "stage" { 2 } else { 0 }, "{mode}");
-        let view = rollout_view(&fleet.snapshot("worker"));
+        let view = rollout_view(&fleet.snapshot("worker"), fleet.now);
         assert_eq!((view.machines.updated, view.machines.live), (0, 0), "{mode}");
         if mode == "automatic" {
             fleet.pool().spec.paused = false;
@@ -280,7 +280,7 @@ fn a_machine_with_some_of_the_files_gets_all_of_an_image() {
         fleet.settle();
         assert!(fleet.jobs.is_empty());
         fleet.annotate(labels::ROLLOUT_BUILD, &pin(number).to_string());
-        let view = rollout_view(&fleet.snapshot("worker"));
+        let view = rollout_view(&fleet.snapshot("worker"), fleet.now);
         let is_behind = view.behind.iter().any(|node| node.name == "w0");
         assert!(is_behind, "{number} {is_cut}: {view:?}");
         fleet.node("w0").refuses_part = false;

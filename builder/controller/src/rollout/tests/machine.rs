@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 pub struct FakeNode {
     pub pool: String,
     /// As the API has it, without Jobs and the record of its drain.
-    pub machine: Machine,
+    pub machine: SeenMachine,
     pub booted: Digest,
     pub staged: Option<Digest>,
     /// The image whose files `/etc` has.
@@ -74,8 +74,8 @@ pub struct FakeJob {
 
 impl FakeNode {
     pub fn new(metadata: Metadata, pool: &str, booted: Digest) -> Self {
-        let machine =
-            Machine { metadata, boot_id: "boot-0".to_owned(), ready: true, ..Machine::default() };
+        let boot_id = "boot-0".to_owned();
+        let machine = SeenMachine { metadata, boot_id, ready: true, ..SeenMachine::default() };
         let mut node = Self {
             pool: pool.to_owned(),
             machine,
@@ -145,18 +145,6 @@ impl FakeNode {
 
     pub fn is_control_plane(&self) -> bool {
         may_run_etcd(&self.machine.metadata.labels)
-    }
-
-    /// What the cache has of it.
-    pub fn seen(&self) -> SeenMachine {
-        SeenMachine {
-            metadata: self.machine.metadata.clone(),
-            unschedulable: self.machine.unschedulable,
-            ready: self.machine.ready,
-            disk_pressure: self.machine.disk_pressure,
-            network_unavailable: self.machine.network_unavailable,
-            ..SeenMachine::default()
-        }
     }
 
     /// Whether pods are left that a drain evicts.

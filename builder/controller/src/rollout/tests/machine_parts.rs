@@ -83,7 +83,7 @@ fn a_paused_pool_and_one_that_is_not_rolled_out_gets_no_keys() {
         fleet.settle();
         assert_eq!((has(&fleet, 2, part(1, 1)), fleet.reboots.len()), (2, 2), "{mode}");
         assert!(fleet.nodes.values().all(|node| node.staged.is_none()), "{mode}");
-        let view = rollout_view(&fleet.snapshot("worker"));
+        let view = rollout_view(&fleet.snapshot("worker"), fleet.now);
         assert_eq!(view.machines.updated, 0, "{mode}");
         assert_eq!(status(&fleet, "Updated").0, "False", "{mode}");
         let updating = status(&fleet, "Updating");

@@ -2,8 +2,10 @@
 //! cluster of machines, and any sequence of events.
 
 mod adoption;
+mod cache;
 mod clusters;
 mod counted;
+mod drains;
 mod failed_parts;
 mod failures;
 mod fallbacks;

@@ -41,7 +41,7 @@ impl Fleet {
         };
         let elsewhere = self.jobs.values().filter(is_elsewhere);
         let is_control_plane = |node: &&FakeNode| node.is_control_plane();
-        let seen: Vec<SeenMachine> = self.nodes.values().map(FakeNode::seen).collect();
+        let seen: Vec<SeenMachine> = self.nodes.values().map(|node| node.machine.clone()).collect();
         RolloutSnapshot {
             pool: known.cloned().unwrap_or_else(missing),
             is_pool_missing: known.is_none(),
@@ -93,7 +93,7 @@ impl Fleet {
 
     fn members(&self, pool: &str) -> (Vec<Arc<SeenMachine>>, String) {
         let nodes = self.nodes.values().filter(|node| node.pool == pool);
-        let seen = nodes.map(|node| Arc::new(node.seen()));
+        let seen = nodes.map(|node| Arc::new(node.machine.clone()));
         let image = self.configs.get(pool).map(|one| one.status.current_image_pull_spec.clone());
         (seen.collect(), image.unwrap_or_default())
     }
@@ -108,9 +108,9 @@ impl Fleet {
             machine.unschedulable = false;
         }
         Machine {
+            node: machine,
             jobs: jobs.map(|job| job.seen.clone()).collect(),
             drain: self.drains.get(&node.pool).and_then(|drains| drains.get(name)).cloned(),
-            ..machine
         }
     }
 

@@ -4,6 +4,7 @@
 use super::fleet::*;
 use super::stories::{rolling, running, status};
 use super::views::{carry_out, change};
+use crate::cluster_cache::SeenMachine;
 use crate::rollout::*;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::Slot;
@@ -30,7 +31,7 @@ fn slot(fleet: &Fleet) -> Slot {
 }
 
 /// What `kubectl` does to the node.
-fn edit(fleet: &mut Fleet, edit: impl FnOnce(&mut Machine)) {
+fn edit(fleet: &mut Fleet, edit: impl FnOnce(&mut SeenMachine)) {
     let version = fleet.next_version();
     let machine = &mut fleet.node("w0").machine;
     machine.metadata.resource_version = Some(version);

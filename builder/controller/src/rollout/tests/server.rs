@@ -2,6 +2,7 @@
 
 use super::fleet::*;
 use super::machine::FakeJob;
+use crate::cluster_cache::SeenMachine;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
 use crate::rollout::effect::Action;
@@ -237,7 +238,7 @@ impl Fleet {
         assert!(node.machine.ready && node.machine.unschedulable);
         assert_eq!(node.staged, Some(slot.target.image.digest()), "{name} has staged the target");
         let members: Vec<_> = self.nodes.values().filter(|one| one.pool == node.pool).collect();
-        let is_unavailable = |machine: &Machine| {
+        let is_unavailable = |machine: &SeenMachine| {
             !machine.ready
                 || machine.unschedulable
                 || machine.disk_pressure

@@ -238,7 +238,7 @@ fn a_full_boot_is_shown_and_holds_nothing() {
     fleet.node("w1").is_boot_full = true;
     fleet.settle();
     let reasons = |fleet: &Fleet| -> Vec<bool> {
-        let behind = rollout_view(&fleet.snapshot("worker")).behind;
+        let behind = rollout_view(&fleet.snapshot("worker"), fleet.now).behind;
         let reasons = behind.into_iter().map(|node| node.reason.unwrap_or_default());
         reasons.map(|reason| reason.contains("ostree deletes the way back")).collect()
     };

@@ -55,7 +55,7 @@ pub fn annotations(change: &RolloutChange) -> Vec<(&str, Option<&str>)> {
 }
 
 fn view(fleet: &Fleet) -> RolloutView {
-    rollout_view(&fleet.snapshot("worker"))
+    rollout_view(&fleet.snapshot("worker"), fleet.now)
 }
 
 /// Build 1 was in service, build 2 is, and all machines run it.
@@ -375,7 +375,7 @@ fn the_phase_of_a_pool_is_that_of_its_machines() {
     let shown = view(&done);
     assert_eq!((shown.phase, shown.behind.len()), (RolloutPhase::Updated, 0));
     assert_eq!((shown.machines.updated, shown.machines.ready), (3, 3));
-    assert!(shown.conditions.iter().any(|one| one.kind == "Updated" && one.is_true()));
+    assert!(shown.conditions.iter().any(|one| one.kind == "Updated" && one.status == "True"));
 
     let mut empty = Fleet::new(0);
     empty.annotate(labels::ROLLOUT, "automatic");
@@ -400,7 +400,7 @@ fn the_phase_of_a_pool_is_that_of_its_machines() {
             message: "because".to_owned(),
             ..Default::default()
         }];
-        let shown = rollout_view(&snapshot);
+        let shown = rollout_view(&snapshot, fleet.now);
         assert_eq!(shown.phase, want, "{reason}");
         assert!(shown.message.contains("because"), "{reason}: {}", shown.message);
     }

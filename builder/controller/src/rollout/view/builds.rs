@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::nodes::NodeView;
+use crate::rollout::machine_state::MachineState;
 use crate::rollout::snapshot::RolloutSnapshot;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::rollout::{History, PinnedBuild};
@@ -85,8 +85,7 @@ pub fn build_views(snapshot: &RolloutSnapshot) -> Vec<BuildView> {
             });
         }
     }
-    let nodes: Vec<NodeView> =
-        snapshot.machines.iter().map(|machine| NodeView::of(machine, None)).collect();
+    let states: Vec<MachineState<'_>> = snapshot.machines.iter().map(MachineState::of).collect();
     let pin = PinnedBuild::in_annotation(&config.metadata, labels::ROLLOUT_BUILD).ok().flatten();
     let in_service = &config.status.current_image_pull_spec;
     // Several builds may have its image.
@@ -101,20 +100,18 @@ pub fn build_views(snapshot: &RolloutSnapshot) -> Vec<BuildView> {
     for view in &mut views {
         view.pool.clone_from(pool);
         let digest = view.digest();
-        let names = |of: fn(&NodeView) -> Option<Digest>,
-                     is: &dyn Fn(&NodeView) -> bool|
-         -> Vec<String> {
-            let on = nodes.iter().filter(|node| digest.is_some() && of(node) == digest && is(node));
-            on.map(|node| node.name.clone()).collect()
+        let names = |has: &dyn Fn(&MachineState<'_>, Digest) -> bool| -> Vec<String> {
+            let on = states.iter().filter(|state| digest.is_some_and(|it| has(state, it)));
+            on.map(|state| state.name().to_owned()).collect()
         };
-        // Of several builds with one image, a machine has that of its machine part.
-        let has_part = |node: &NodeView| {
-            let is_known =
-                digest.is_some_and(|digest| parts.contains(&(digest, node.machine_part)));
-            !is_known || node.machine_part == view.machine_part
-        };
-        view.staged_on = names(|node| node.staged_digest, &|_| true);
-        view.running_on = names(|node| node.booted, &has_part);
+        view.staged_on = names(&|state, digest| {
+            state.staged.as_ref().is_some_and(|target| target.image.digest() == digest)
+        });
+        view.running_on = names(&|state, digest| {
+            // Of several builds with one image, a machine has that of its machine part.
+            let is_known = parts.contains(&(digest, state.machine_part()));
+            state.runs(digest) && (!is_known || state.machine_part() == view.machine_part)
+        });
         let is_named = named.is_none_or(|named| named == view.build);
         view.in_service = view.image.as_ref() == Some(in_service) && is_named;
         view.pinned = pin.is_some() && view.pin() == pin;

@@ -6,7 +6,7 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `target` | what a pool's machines should run |
+//! | `target` | what a pool's machines should run, and whether one does |
 //! | `nodes` | what each node runs and does |
 //! | `builds` | the images of a pool, and where they run |
 //! | `pool` | how far the roll-out of a pool is |
@@ -28,7 +28,7 @@ mod write;
 
 pub use builds::{BuildView, build_views};
 pub use nodes::{NodeView, node_views};
-pub use pool::{MachineCounts, RolloutView, rollout_view};
+pub use pool::{MachineCounts, PoolCondition, RolloutView, rollout_view};
 pub use request::{RolloutChange, RolloutRequest, UndoTo};
 pub use request_error::RolloutRequestError;
 pub use retry::Retry;

@@ -4,15 +4,13 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::target::TargetView;
 use crate::cluster_cache::{ClusterCache, SeenMachine};
 use crate::node_pool::{NodePool, PoolSelectors};
 use crate::rollout::machine_state::{BOOT_FULL, MachineState};
+use crate::rollout::node_patch::NodeState;
 use crate::rollout::observe::machine;
-use crate::rollout::snapshot::Machine;
-use mosb_image::Digest;
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{EtcReport, NodeTarget};
+use mosb_plan::api::rollout::EtcReport;
 
 /// A node, and which images it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -31,9 +29,6 @@ pub struct NodeView {
     /// The image that it should boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<String>,
-    /// The digest of the machine part that was brought to it last.
-    #[serde(skip)]
-    pub machine_part: Option<Digest>,
     /// The image that is staged on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staged: Option<String>,
@@ -59,72 +54,34 @@ pub struct NodeView {
     pub etc: Option<EtcReport>,
     #[serde(skip)]
     pub(super) has_slot: bool,
-    #[serde(skip)]
-    pub(super) is_available: bool,
-    #[serde(skip)]
-    pub(super) booted: Option<Digest>,
-    #[serde(skip)]
-    pub(super) staged_digest: Option<Digest>,
-    #[serde(skip)]
-    effective_image: Option<Digest>,
-    #[serde(skip)]
-    is_live_unknown: bool,
 }
 
 impl NodeView {
-    pub(super) fn of(machine: &Machine, pool: Option<&str>) -> Self {
-        let state = MachineState::of(machine);
-        let annotation = |key| machine.metadata.annotation(key).map(str::to_owned);
+    pub(super) fn of(state: &MachineState<'_>, pool: Option<&str>) -> Self {
+        let machine = state.machine;
+        let annotation = |key| machine.node.metadata.annotation(key).map(str::to_owned);
         let full = state.is_boot_full().then(|| BOOT_FULL.to_owned());
         let reasons: Vec<String> =
             annotation(labels::NODE_REASON).into_iter().chain(full).collect();
         Self {
-            name: machine.metadata.name.clone(),
+            name: machine.node.metadata.name.clone(),
             pool: pool.map(str::to_owned),
             current: annotation(labels::NODE_CURRENT_IMAGE),
             desired: annotation(labels::NODE_DESIRED_IMAGE),
-            machine_part: state.machine_part(),
             staged: state.staged.as_ref().map(|target| target.image.to_string()),
             live: state.live().map(|target| target.image.to_string()),
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
-            ready: machine.ready,
-            unschedulable: machine.unschedulable,
+            ready: machine.node.ready,
+            unschedulable: machine.node.unschedulable,
             etc: state.report.as_ref().and_then(|report| report.etc.clone()),
             has_slot: state.has_slot(),
-            is_available: state.is_available(),
-            booted: state.booted(),
-            staged_digest: state.staged.as_ref().map(|target| target.image.digest()),
-            effective_image: state.effective_image(),
-            is_live_unknown: state.is_live_unknown(),
         }
-    }
-
-    /// Whether it has this target and the roll-out is through with it, as the controller counts.
-    pub(super) fn is_updated(&self, target: &TargetView) -> bool {
-        let has_part = |target: &NodeTarget| target.accepts_part(self.machine_part);
-        self.effective_image == Some(target.build.digest)
-            && target.target.as_ref().is_none_or(has_part)
-            && !self.has_slot
-    }
-
-    /// Whether it runs the image of this target.
-    pub(super) fn runs(&self, target: &TargetView) -> bool {
-        self.booted == Some(target.build.digest)
-    }
-
-    /// Whether it may get the files of this target without a reboot: it runs an image that differs only
-    /// in such files, or runs the target and has others.
-    pub(super) fn may_go_live(&self, target: &TargetView) -> bool {
-        if self.runs(target) {
-            return self.live.is_some() || self.is_live_unknown;
-        }
-        self.booted.is_some_and(|booted| target.live_images.contains(&booted))
     }
 
     pub(super) fn is_degraded(&self) -> bool {
-        matches!(self.state.as_deref(), Some("Degraded" | "Unreconcilable"))
+        NodeState::is_degraded(self.state.as_deref())
     }
 }
 
@@ -137,15 +94,16 @@ pub fn node_views(cache: &ClusterCache, pool: Option<&str>) -> Vec<NodeView> {
             return None;
         }
         let machine = machine(cache, seen, None);
+        let state = MachineState::of(&machine);
         Some(match of {
-            NodePool::None => NodeView::of(&machine, None),
-            NodePool::One(name) => NodeView::of(&machine, Some(&name)),
+            NodePool::None => NodeView::of(&state, None),
+            NodePool::One(name) => NodeView::of(&state, Some(&name)),
             NodePool::Shared(names) => NodeView {
                 reason: Some(format!(
                     "selected by the pools {}; change the labels so that one is left",
                     names.join(", ")
                 )),
-                ..NodeView::of(&machine, None)
+                ..NodeView::of(&state, None)
             },
         })
     };

@@ -4,40 +4,83 @@
 //! once after a request. Why nothing new is begun is read from the pool's conditions, which may be
 //! of the decision before.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::nodes::NodeView;
 use super::target::TargetView;
 use crate::rollout::desired_target::Desired;
+use crate::rollout::machine_state::MachineState;
+use crate::rollout::node_patch::NodeState;
 use crate::rollout::reason::{MACHINES_FAILED, PASSING, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
-use mosb_plan::api::{Condition, condition};
+use mosb_plan::api::{Condition, condition, labels};
 
 /// Conditions of a pool that a roll-out writes.
 const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];
 /// The most machines that a message names.
 const NAMED: usize = 3;
 
-/// The roll-out of a pool.
-#[derive(Debug, Clone, PartialEq)]
+/// How far the roll-out of a pool is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolloutStatus")]
 pub struct RolloutView {
+    /// The pool.
     pub pool: String,
+    /// The MachineOSConfig of the pool.
+    #[serde(rename = "machineOSConfig", skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// The annotation `mosb.dev/rollout`.
+    /// `none`, `stage` or `automatic`.
+    #[schemars(with = "String")]
     pub mode: RolloutMode,
-    /// `spec.paused`
+    /// Whether the pool is paused.
     pub paused: bool,
+    /// `updated`, `staged`, `off`, `progressing`, `paused`, `blocked` or `failed`.
+    #[schemars(with = "String")]
     pub phase: RolloutPhase,
     /// One sentence.
     pub message: String,
+    /// What the machines should run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<TargetView>,
+    /// How many machines there are.
     pub machines: MachineCounts,
-    pub conditions: Vec<Condition>,
+    /// Conditions of the pool.
+    pub conditions: Vec<PoolCondition>,
     /// The machines that are not updated.
     pub behind: Vec<NodeView>,
+    /// What ages are counted from.
+    #[serde(skip)]
+    pub now: Timestamp,
+}
+
+/// A condition of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PoolCondition {
+    /// For example `Updated`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// One word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "Option<String>")]
+    pub reason: String,
+    /// A text for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(with = "Option<String>")]
+    pub message: String,
+}
+
+impl From<&Condition> for PoolCondition {
+    fn from(condition: &Condition) -> Self {
+        let Condition { kind, status, reason, message, .. } = condition.clone();
+        Self { kind, status, reason, message }
+    }
 }
 
 /// Machines of a pool.
@@ -62,25 +105,19 @@ pub struct MachineCounts {
 }
 
 /// The roll-out of the pool.
-pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
+pub fn rollout_view(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutView {
     let pool = &snapshot.pool;
     let name = &pool.metadata.name;
-    let nodes: Vec<NodeView> =
-        snapshot.machines.iter().map(|machine| NodeView::of(machine, Some(name))).collect();
     let desired = Desired::of(snapshot);
     let config = snapshot.config.as_ref();
-    let target = match &desired {
-        Desired::Target(desired) => Some(TargetView::of(desired)),
-        Desired::LookUp(_) | Desired::Pending | Desired::Unknown(_) => {
-            config.and_then(TargetView::named)
-        }
-        Desired::Nothing | Desired::Invalid(_) => None,
-    };
-    let machines = count(&nodes, target.as_ref());
-    let has = target.clone();
-    let is_behind = |node: &NodeView| !has.as_ref().is_some_and(|target| node.is_updated(target));
-    let conditions =
-        CONDITIONS.iter().filter_map(|kind| condition(&pool.status.conditions, kind)).cloned();
+    let target = TargetView::of(snapshot, &desired);
+    let states: Vec<MachineState<'_>> = snapshot.machines.iter().map(MachineState::of).collect();
+    let machines = MachineCounts::of(&states, target.as_ref());
+    let is_updated =
+        |state: &MachineState<'_>| target.as_ref().is_some_and(|target| target.is_on(state));
+    let behind = states.iter().filter(|state| !is_updated(state));
+    let behind = behind.map(|state| NodeView::of(state, Some(name))).collect();
+    let conditions = CONDITIONS.iter().filter_map(|kind| condition(&pool.status.conditions, kind));
     let mut view = RolloutView {
         pool: name.clone(),
         config: config.map(|config| config.metadata.name.clone()),
@@ -91,27 +128,32 @@ pub fn rollout_view(snapshot: &RolloutSnapshot) -> RolloutView {
         message: String::new(),
         target,
         machines,
-        conditions: conditions.collect(),
-        behind: nodes.into_iter().filter(is_behind).collect(),
+        conditions: conditions.map(PoolCondition::from).collect(),
+        behind,
+        now,
     };
     (view.phase, view.message) = phase(snapshot, &desired, &view);
     view
 }
 
-fn count(nodes: &[NodeView], target: Option<&TargetView>) -> MachineCounts {
-    let count = |is: &dyn Fn(&NodeView) -> bool| nodes.iter().filter(|node| is(node)).count();
-    let updated = |node: &NodeView| target.is_some_and(|target| node.is_updated(target));
-    MachineCounts {
-        all: nodes.len(),
-        updated: count(&updated),
-        ready: count(&|node| updated(node) && node.is_available),
-        staged: count(&|node| {
+impl MachineCounts {
+    fn of(states: &[MachineState<'_>], target: Option<&TargetView>) -> Self {
+        let mut counts = Self { all: states.len(), ..Self::default() };
+        for state in states {
+            let is_updated = target.is_some_and(|target| target.is_on(state));
+            let is_available = state.is_available();
+            let node_state = state.machine.node.metadata.annotation(labels::NODE_STATE);
+            let (booted, staged) = (state.booted(), state.staged.as_ref());
             let digest = target.map(|target| target.build.digest);
-            digest.is_some() && node.staged_digest == digest && !updated(node)
-        }),
-        live: count(&|node| updated(node) && !target.is_some_and(|target| node.runs(target))),
-        unavailable: count(&|node| !node.is_available || node.has_slot),
-        degraded: count(&NodeView::is_degraded),
+            let is_staged = staged.is_some_and(|staged| Some(staged.image.digest()) == digest);
+            counts.updated += usize::from(is_updated);
+            counts.ready += usize::from(is_updated && is_available);
+            counts.staged += usize::from(is_staged && !is_updated);
+            counts.live += usize::from(is_updated && booted != digest);
+            counts.unavailable += usize::from(!is_available || state.has_slot());
+            counts.degraded += usize::from(NodeState::is_degraded(node_state));
+        }
+        counts
     }
 }
 
@@ -128,7 +170,8 @@ fn phase(
     if let Desired::Invalid(error) = desired {
         return blocked(error.message.clone());
     }
-    let degraded = condition(&view.conditions, ROLLOUT_DEGRADED).filter(|one| one.is_true());
+    let degraded = condition(&snapshot.pool.status.conditions, ROLLOUT_DEGRADED);
+    let degraded = degraded.filter(|one| one.is_true());
     if let Some(condition) = degraded.filter(|one| one.reason == NOT_ENABLED) {
         return blocked(condition.message.clone());
     }

@@ -1,7 +1,7 @@
 //! How many machines a change reaches, and what a person is asked before. Pure.
 
-use super::nodes::NodeView;
 use super::target::TargetView;
+use crate::rollout::machine_state::MachineState;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
 use crate::rollout::target_source::{Pin, by_pin, live_images};
@@ -57,21 +57,17 @@ pub(super) fn missing(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Missin
     });
     let (live_images, target) = found.unzip();
     let target = TargetView {
-        build: build.clone(),
-        newer: None,
-        is_pinned: false,
-        is_once: false,
-        target,
         live_images: live_images.unwrap_or_default(),
+        ..TargetView::new(build.clone(), target)
     };
-    let nodes = snapshot.machines.iter().map(|machine| NodeView::of(machine, None));
+    let states = snapshot.machines.iter().map(MachineState::of);
     let mut missing = Missing::default();
-    for node in nodes.filter(|node| !node.is_updated(&target)) {
-        if node.has_slot {
+    for state in states.filter(|state| !target.is_on(state)) {
+        if state.has_slot() {
             missing.image += 1;
-        } else if node.may_go_live(&target) {
+        } else if target.may_go_live(&state) {
             missing.live += 1;
-        } else if node.runs(&target) {
+        } else if state.runs(build.digest) {
             missing.part += 1;
         } else {
             missing.image += 1;

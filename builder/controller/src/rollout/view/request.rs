@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::builds::{BuildView, build_views};
-use super::pool::rollout_view;
 use super::question::{Missing, missing, question};
 use super::request_error::RolloutRequestError;
 use super::retry::{Retry, retries};
 use super::target::TargetView;
 use crate::name_list::name_list;
 use crate::rollout::adopts;
-use crate::rollout::desired_target::{rival_names, served};
+use crate::rollout::desired_target::{Desired, rival_names, served};
 use crate::rollout::machine_state::MachineState;
 use crate::rollout::snapshot::RolloutSnapshot;
 use mosb_image::{Digest, ImageRef};
@@ -183,7 +182,7 @@ fn undo(
     let pool = &snapshot.pool.metadata.name;
     let mut change = RolloutChange { build: Some(build.clone()), ..RolloutChange::default() };
     change.set(config, labels::ROLLOUT_BUILD, Some(&build));
-    let is_updated = rollout_view(snapshot).target.is_some_and(|target| target.build == build)
+    let is_updated = target(snapshot).is_some_and(|target| target.build == build)
         && missing(snapshot, &build) == Missing::default();
     match RolloutMode::of(&config.metadata)? {
         RolloutMode::Automatic => change.set(config, labels::ROLLOUT_ONCE, None),
@@ -210,7 +209,7 @@ fn ask_about_others(change: &mut RolloutChange, snapshot: &RolloutSnapshot) {
     let Some(build) = change.build.as_ref().filter(|_| !change.annotations.is_empty()) else {
         return;
     };
-    let target = rollout_view(snapshot).target;
+    let target = target(snapshot);
     let expected = |image: Digest| {
         target.as_ref().is_some_and(|target| {
             target.build.digest == image || target.live_images.contains(&image)
@@ -248,19 +247,24 @@ fn paused(snapshot: &RolloutSnapshot, paused: bool) -> RolloutChange {
         return change;
     }
     change.paused = Some(paused);
-    let view = rollout_view(snapshot);
-    let Some(TargetView { build, is_once, .. }) = &view.target else {
+    let Some(TargetView { build, is_once, .. }) = target(snapshot) else {
         return change;
     };
+    let mode = snapshot.config.as_ref().map(|config| RolloutMode::of(&config.metadata));
     if paused {
         change.notes.push(
             "a machine whose reboot has begun is finished; drains are cancelled, and no other machine begins"
                 .to_owned(),
         );
-    } else if view.mode == RolloutMode::Automatic || *is_once {
-        change.question = question(snapshot, build);
+    } else if mode == Some(Ok(RolloutMode::Automatic)) || is_once {
+        change.question = question(snapshot, &build);
     }
     change
+}
+
+/// What the machines of the pool should run now.
+fn target(snapshot: &RolloutSnapshot) -> Option<TargetView> {
+    TargetView::of(snapshot, &Desired::of(snapshot))
 }
 
 /// What is said and asked about machines that get this build.
@@ -280,7 +284,7 @@ fn earlier(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<Pinn
     if let Some(pin) = PinnedBuild::in_annotation(&config.metadata, labels::ROLLOUT_BUILD)? {
         return Ok(pin);
     }
-    let view = rollout_view(snapshot).target;
+    let view = target(snapshot);
     let digest = view.as_ref().map(|view| view.build.digest);
     let target = view.and_then(|view| view.target);
     let target = target.or_else(|| served(snapshot).map(|(_, target)| target));

@@ -4,7 +4,7 @@
 //! no other machine becomes unavailable by it. One that fell back from the target gets a slot in its
 //! turn.
 
-use crate::rollout::machine_state::{MachineState, SlotMark};
+use crate::rollout::machine_state::{MachineState, SlotAnnotation};
 use crate::rollout::snapshot::{Machine, RolloutSnapshot};
 use mosb_image::Digest;
 use mosb_plan::api::rollout::Slot;
@@ -31,12 +31,12 @@ fn retry(machine: &Machine, target: Digest) -> Option<Retry> {
         return None;
     }
     let slot = match &state.slot {
-        SlotMark::Valid(slot) => Some(next_slot(&state, slot, target)?),
-        SlotMark::None if has_fallen_back(&state, target) => None,
-        SlotMark::None | SlotMark::Unreadable => return None,
+        SlotAnnotation::Valid(slot) => Some(next_slot(&state, slot, target)?),
+        SlotAnnotation::None if has_fallen_back(&state, target) => None,
+        SlotAnnotation::None | SlotAnnotation::Unreadable => return None,
     };
-    let resource_version = machine.metadata.resource_version().to_owned();
-    Some(Retry { node: machine.metadata.name.clone(), resource_version, slot })
+    let resource_version = machine.node.metadata.resource_version().to_owned();
+    Some(Retry { node: machine.node.metadata.name.clone(), resource_version, slot })
 }
 
 /// None unless its last `apply` Job has ended without this image, and no other one was begun.
@@ -46,7 +46,7 @@ fn next_slot(state: &MachineState<'_>, slot: &Slot, target: Digest) -> Option<Sl
         && slot.applying.is_none()
         && !state.has(&slot.target);
     let attempt = state.next_attempt(&slot.target).max(slot.attempt.saturating_add(1));
-    let boot_id = state.machine.boot_id.clone();
+    let boot_id = state.machine.node.boot_id.clone();
     has_failed.then(|| Slot {
         attempt,
         first_attempt: attempt,

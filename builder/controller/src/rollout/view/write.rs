@@ -156,7 +156,7 @@ async fn configs_of_machines(
     snapshot: &RolloutSnapshot,
 ) -> Result<Vec<Value>, Error> {
     let names = snapshot.machines.iter();
-    let names = names.filter_map(|one| one.metadata.annotation(labels::NODE_CURRENT_CONFIG));
+    let names = names.filter_map(|one| one.node.metadata.annotation(labels::NODE_CURRENT_CONFIG));
     let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
     let mut configs = Vec::new();
     for name in names.into_iter().take(MAX_CONFIGS) {

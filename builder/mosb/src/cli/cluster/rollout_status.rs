@@ -5,8 +5,6 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -20,7 +18,7 @@ use crate::cli::output::Object;
 use crate::cli::page::Page;
 use crate::cli::progress::Progress;
 use crate::cli::{ExitCode, Result};
-use mosb_controller::rollout::{self, MachineCounts, NodeView, RolloutPhase, RolloutView};
+use mosb_controller::rollout::{self, RolloutPhase, RolloutView};
 use mosb_controller::{ClusterCache, Namespaces};
 
 /// How long a stop must last that the pool's conditions show: they may be of the decision before.
@@ -50,8 +48,7 @@ impl RolloutWatch {
             return Ok(code);
         }
         let cache = ClusterCache::read_machines(&client, &namespaces).await?;
-        let status = RolloutStatus::from(rollout::rollout_view(&snapshot(&cache, pool)?));
-        session.print(&status)
+        session.print(&rollout::rollout_view(&snapshot(&cache, pool)?, Timestamp::now()))
     }
 }
 
@@ -62,7 +59,7 @@ async fn watch(
     pool: &str,
     limit: Duration,
     progress: &Progress,
-) -> Result<(RolloutStatus, ExitCode)> {
+) -> Result<(RolloutView, ExitCode)> {
     let end = Instant::now() + limit;
     let (changes, mut changed) = mpsc::unbounded_channel();
     let (cache, _watches) = ClusterCache::watch_machines(client, namespaces, changes);
@@ -75,14 +72,14 @@ async fn watch(
     let mut before = String::new();
     let mut stopped = None;
     loop {
-        let view = rollout::rollout_view(&snapshot(&cache, pool)?);
+        let view = rollout::rollout_view(&snapshot(&cache, pool)?, Timestamp::now());
         if view.message != before {
             before.clone_from(&view.message);
             progress.step(&format!("{pool}: {before}"));
         }
         let (code, must_last) = match view.phase {
-            RolloutPhase::Updated | RolloutPhase::Staged => return Ok((view.into(), 0)),
-            RolloutPhase::Off | RolloutPhase::Paused => return Ok((view.into(), 2)),
+            RolloutPhase::Updated | RolloutPhase::Staged => return Ok((view, 0)),
+            RolloutPhase::Off | RolloutPhase::Paused => return Ok((view, 2)),
             RolloutPhase::Blocked => (2, true),
             RolloutPhase::Failed => (1, true),
             RolloutPhase::Progressing => (0, false),
@@ -91,7 +88,7 @@ async fn watch(
         if must_last {
             let since = *stopped.get_or_insert_with(Instant::now);
             if since.elapsed() >= STOP_CONFIRMED {
-                return Ok((view.into(), code));
+                return Ok((view, code));
             }
             until = end.min(since + STOP_CONFIRMED);
         } else {
@@ -104,98 +101,7 @@ async fn watch(
     }
 }
 
-/// How far the roll-out of a pool is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutStatus {
-    /// The pool.
-    pub pool: String,
-    /// The MachineOSConfig of the pool.
-    #[serde(rename = "machineOSConfig", skip_serializing_if = "Option::is_none")]
-    pub machine_os_config: Option<String>,
-    /// `none`, `stage` or `automatic`.
-    pub mode: String,
-    /// Whether the pool is paused.
-    pub paused: bool,
-    /// `updated`, `staged`, `off`, `progressing`, `paused`, `blocked` or `failed`.
-    pub phase: String,
-    /// One sentence.
-    pub message: String,
-    /// What the machines should run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<RolloutTarget>,
-    /// How many machines there are.
-    pub machines: MachineCounts,
-    /// Conditions of the pool.
-    pub conditions: Vec<PoolCondition>,
-    /// The machines that are not updated.
-    pub behind: Vec<NodeView>,
-    /// What ages are counted from.
-    #[serde(skip)]
-    pub now: Timestamp,
-}
-
-/// What the machines of a pool should run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RolloutTarget {
-    /// `NAME@sha256:…`.
-    pub build: String,
-    /// The build in service, if the pool is pinned to another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub newer: Option<String>,
-    /// Whether the pool is pinned to it.
-    pub pinned: bool,
-    /// Whether it is rolled out once, whatever the mode is.
-    pub once: bool,
-}
-
-/// A condition of a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct PoolCondition {
-    /// For example `Updated`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// One word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// A text for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
-
-impl From<RolloutView> for RolloutStatus {
-    fn from(view: RolloutView) -> Self {
-        let conditions = view.conditions.into_iter().map(|one| PoolCondition {
-            kind: one.kind,
-            status: one.status,
-            reason: Some(one.reason).filter(|reason| !reason.is_empty()),
-            message: Some(one.message).filter(|message| !message.is_empty()),
-        });
-        Self {
-            pool: view.pool,
-            machine_os_config: view.config,
-            mode: view.mode.as_str().to_owned(),
-            paused: view.paused,
-            phase: view.phase.as_str().to_owned(),
-            message: view.message,
-            target: view.target.map(|target| RolloutTarget {
-                build: target.build.to_string(),
-                newer: target.newer.map(|newer| newer.to_string()),
-                pinned: target.is_pinned,
-                once: target.is_once,
-            }),
-            machines: view.machines,
-            conditions: conditions.collect(),
-            behind: view.behind,
-            now: Timestamp::now(),
-        }
-    }
-}
-
-impl Object for RolloutStatus {
+impl Object for RolloutView {
     const KIND: &'static str = "RolloutStatus";
 
     fn text(&self) -> String {
@@ -203,12 +109,12 @@ impl Object for RolloutStatus {
         page.line(&format!("{}: {}", self.pool, self.message));
         let target = self.target.as_ref().map(|target| {
             let newer = target.newer.as_ref().map(|newer| format!("; {newer} is newer"));
-            let pinned = if target.pinned { " (pinned)" } else { "" };
-            let once = if target.once { " (once)" } else { "" };
+            let pinned = if target.is_pinned { " (pinned)" } else { "" };
+            let once = if target.is_once { " (once)" } else { "" };
             format!("{}{pinned}{once}{}", target.build, newer.unwrap_or_default())
         });
         let paused = if self.paused { " (paused)" } else { "" };
-        let mode = format!("{}{paused}", self.mode);
+        let mode = format!("{}{paused}", self.mode.as_str());
         let counts = &self.machines;
         let live = if counts.live > 0 { format!(" ({} live)", counts.live) } else { String::new() };
         let machines = format!(
@@ -228,8 +134,8 @@ impl Object for RolloutStatus {
         if !self.conditions.is_empty() {
             page.section("Conditions");
             let rows = self.conditions.iter().map(|one| {
-                let texts = [one.reason.as_deref(), one.message.as_deref()];
-                let texts: Vec<&str> = texts.into_iter().flatten().collect();
+                let texts = [one.reason.as_str(), one.message.as_str()];
+                let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
                 vec![one.kind.clone(), one.status.clone(), texts.join(": ")]
             });
             page.table(&[], &rows.collect::<Vec<_>>());

@@ -8,10 +8,12 @@ use crate::cli::cluster::builds::BuildList;
 use crate::cli::cluster::ignition::MachineIgnition;
 use crate::cli::cluster::nodes::*;
 use crate::cli::cluster::rollout::RolloutResult;
-use crate::cli::cluster::rollout_status::*;
 use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object as _;
-use mosb_controller::rollout::{BuildView, MachineCounts, NodeView};
+use mosb_controller::rollout::{
+    BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, TargetView,
+};
+use mosb_plan::api::rollout::RolloutMode;
 use mosb_types::Finding;
 
 fn image(of: &str) -> Option<String> {
@@ -120,21 +122,24 @@ fn a_roll_out_under_way() {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| PoolCondition {
         kind: kind.to_owned(),
         status: status.to_owned(),
-        reason: text(reason).filter(|text| !text.is_empty()),
-        message: text(message).filter(|text| !text.is_empty()),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
     };
-    let status = RolloutStatus {
+    let pin = |of: &str| format!("{BUILD}@{}", digest(of)).parse().unwrap();
+    let status = RolloutView {
         pool: "worker".to_owned(),
-        machine_os_config: text("worker"),
-        mode: "automatic".to_owned(),
+        config: text("worker"),
+        mode: RolloutMode::Automatic,
         paused: false,
-        phase: "progressing".to_owned(),
+        phase: RolloutPhase::Progressing,
         message: "1 of 3 machines run it, 1 staged; node-1 Working".to_owned(),
-        target: Some(RolloutTarget {
-            build: format!("{BUILD}@{}", digest("new")),
-            newer: text(&format!("{BUILD}@{}", digest("newer"))),
-            pinned: true,
-            once: false,
+        target: Some(TargetView {
+            build: pin("new"),
+            newer: Some(pin("newer")),
+            is_pinned: true,
+            is_once: false,
+            target: None,
+            live_images: [].into(),
         }),
         machines: MachineCounts {
             all: 3,
@@ -154,11 +159,11 @@ fn a_roll_out_under_way() {
         now: now(),
     };
     looks_like("rollout-status", &status);
-    let off = RolloutStatus {
-        machine_os_config: None,
-        mode: "none".to_owned(),
+    let off = RolloutView {
+        config: None,
+        mode: RolloutMode::None,
         paused: true,
-        phase: "off".to_owned(),
+        phase: RolloutPhase::Off,
         message: "nothing is rolled out: it has no MachineOSConfig".to_owned(),
         target: None,
         machines: MachineCounts::default(),

@@ -30,7 +30,6 @@ use crate::cli::cluster::rebuild::RebuildRequest;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::rollout::RolloutResult;
 #[cfg(feature = "cluster")]
-use crate::cli::cluster::rollout_status::RolloutStatus;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::status::{ClusterStatus, PoolStatus};
 use crate::cli::command::Version;
@@ -141,7 +140,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         #[cfg(feature = "cluster")]
         schema::<RolloutResult>(),
         #[cfg(feature = "cluster")]
-        schema::<RolloutStatus>(),
+        schema::<mosb_controller::rollout::RolloutView>(),
         schema::<Version>(),
     ]
     .into()

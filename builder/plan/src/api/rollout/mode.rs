@@ -1,11 +1,14 @@
 //! How far a pool's image is brought to its machines, and what becomes of them when the
 //! MachineOSConfig is deleted.
 
+use serde::Serialize;
+
 use super::AnnotationError;
 use crate::api::{Metadata, labels};
 
 /// How far a pool's image is brought to its machines (annotation `mosb.dev/rollout`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RolloutMode {
     /// Not at all.
     #[default]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use mosb_image::Digest;
 
@@ -147,6 +147,12 @@ impl FromStr for PinnedBuild {
         }
         let digest = digest.parse().map_err(|_| "the digest is not sha256: and 64 hex digits")?;
         Ok(Self { name: name.to_owned(), digest })
+    }
+}
+
+impl Serialize for PinnedBuild {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
