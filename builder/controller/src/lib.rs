@@ -43,12 +43,12 @@ pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use base_trees::BaseTreeKey;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
-use mosb_cluster::{cluster_names, name_list, namespaces, node_pool, object, status};
+use mosb_cluster::{cluster_names, name_list, namespaces, node_pool, status};
 
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
-pub use mosb_cluster::{ClusterCache, Namespaces, cluster_cache};
+pub use mosb_cluster::{ClusterCache, Namespaces, cluster_cache, object};
 pub use mosb_reconcile::Error;
 pub use mosb_reconcile::lease::LeaseTimes;
 pub use observe::{Facts, observe};
