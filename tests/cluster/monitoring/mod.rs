@@ -6,12 +6,13 @@ use std::fs;
 use std::time::Duration;
 
 use mosb_build::JobMethod;
+use mosb_cluster::object;
 use mosb_controller::boot_images::BootImageFigures;
 use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
     Blocked, EndedPhase, MachinePhase, MachineProgress, MachineStatus, PoolStatus, RolloutReason,
 };
-use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object, object};
+use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object};
 use mosb_plan::api::MachineOsBuild;
 use mosb_plan::api::boot_images::ManagedKind;
 use mosb_reconcile::Kind;
