@@ -70,18 +70,25 @@ pub fn write_entry(
     mode: Mode,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
+    let named = |error: Errno| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("{temporary}: {error}"))
+    };
     // One that was interrupted.
-    remove_entry(folder, temporary, AtFlags::empty())?;
-    let mut file = create_file(folder, temporary, mode)?;
+    remove_entry(folder, temporary, AtFlags::empty()).map_err(named)?;
+    let mut file = create_file(folder, temporary, mode).map_err(named)?;
     let written = fill(&mut file)
         .and_then(|()| file.sync_all())
         .and_then(|()| renameat(folder, temporary, folder, name).map_err(io::Error::from));
     if let Err(error) = written {
-        // It may hold a secret. The first error is the one to report.
-        if let Err(error) = remove_entry(folder, temporary, AtFlags::empty()) {
-            tracing::error!("{temporary} can't be removed: {error}");
-        }
-        return Err(error);
+        // It may hold a secret.
+        return Err(match remove_entry(folder, temporary, AtFlags::empty()) {
+            Ok(()) => error,
+            Err(kept) => {
+                let both = format!("{error}; {temporary} can't be removed: {kept}");
+                io::Error::new(error.kind(), both)
+            }
+        });
     }
     Ok(fsync(folder)?)
 }
@@ -176,5 +183,26 @@ mod tests {
         assert!(written.is_err());
         assert_eq!(std::fs::read_to_string(dir.path().join("file")).unwrap(), "old");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn errors_of_the_temporary_file_name_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(File::open(dir.path()).unwrap());
+        let temporary = dir.path().join(".new");
+        let write = |fill: &dyn Fn() -> io::Result<()>| {
+            write_entry(&folder, ("file", ".new"), Mode::RUSR, |_| fill()).unwrap_err()
+        };
+        let error = write(&|| {
+            std::fs::remove_file(&temporary)?;
+            std::fs::create_dir(&temporary)?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().contains("; .new can't be removed: "), "{error}");
+        // The directory is still there.
+        let error = write(&|| Ok(()));
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        assert!(error.to_string().starts_with(".new: "), "{error}");
     }
 }
