@@ -36,14 +36,23 @@ pub fn null_is_empty(
     _: proc_macro::TokenStream,
     input: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    let mut input = syn::parse_macro_input!(input as DeriveInput);
-    if let Data::Struct(data) = &mut input.data {
-        for field in data.fields.iter_mut().filter(|field| !is_option(&field.ty)) {
-            let reader = parse_quote!(#[serde(deserialize_with = "::mosb_types::null_is_empty")]);
-            field.attrs.push(reader);
-        }
+    let input = syn::parse_macro_input!(input as DeriveInput);
+    with_reader(input).map_or_else(Error::into_compile_error, DeriveInput::into_token_stream).into()
+}
+
+fn with_reader(mut input: DeriveInput) -> Result<DeriveInput> {
+    let derives = input.attrs.iter().any(|attribute| attribute.path().is_ident("derive"));
+    let Data::Struct(data) = &mut input.data else {
+        return Err(Error::new(input.ident.span(), "null_is_empty is for structs"));
+    };
+    if !derives {
+        return Err(Error::new(input.ident.span(), "write null_is_empty above #[derive]"));
     }
-    input.into_token_stream().into()
+    for field in data.fields.iter_mut().filter(|field| !is_option(&field.ty)) {
+        let reader = parse_quote!(#[serde(deserialize_with = "::mosb_types::null_is_empty")]);
+        field.attrs.push(reader);
+    }
+    Ok(input)
 }
 
 fn is_option(of: &Type) -> bool {
@@ -194,6 +203,40 @@ fn variable(member: &Member) -> Ident {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn null_is_empty_needs_a_derived_struct() {
+        let error = |input: DeriveInput| with_reader(input).map(drop).map_err(|it| it.to_string());
+        for (input, want) in [
+            (
+                parse_quote!(
+                    enum E {
+                        A,
+                    }
+                ),
+                Err("null_is_empty is for structs"),
+            ),
+            (
+                parse_quote!(
+                    struct S {
+                        a: String,
+                    }
+                ),
+                Err("write null_is_empty above #[derive]"),
+            ),
+            (
+                parse_quote!(
+                    #[derive(Deserialize)]
+                    struct S {
+                        a: String,
+                    }
+                ),
+                Ok(()),
+            ),
+        ] {
+            assert_eq!(error(input), want.map_err(str::to_owned));
+        }
+    }
 
     #[test]
     fn incomplete_variant_does_not_compile() {
