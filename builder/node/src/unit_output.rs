@@ -60,13 +60,18 @@ pub(crate) fn command(unit: &str) -> Vec<String> {
     command
 }
 
-/// The end of what the last run wrote; empty if it wrote nothing.
+/// The end of what the last run wrote. If it wrote nothing, such as one whose program could not be
+/// started, what process 1 wrote about it.
 pub(crate) fn of_last_run(journal: &str, unit: &str) -> String {
     let entries: Vec<Entry> =
         journal.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let last = entries.iter().rev().find_map(|entry| entry.run(unit));
-    let is_of_run = |entry: &&Entry| entry.unit.as_deref() == Some(unit) && entry.run(unit) == last;
-    let texts: Vec<String> = entries.iter().filter(is_of_run).map(Entry::text).collect();
+    let (own, about): (Vec<&Entry>, Vec<&Entry>) = entries
+        .iter()
+        .filter(|entry| entry.run(unit) == last)
+        .partition(|entry| entry.unit.as_deref() == Some(unit));
+    let written = if own.is_empty() { about } else { own };
+    let texts: Vec<String> = written.into_iter().map(Entry::text).collect();
     texts[texts.len().saturating_sub(LAST_LINES)..].join("\n").trim_end().to_owned()
 }
 
@@ -103,6 +108,13 @@ mod tests {
             .to_string()
     }
 
+    /// As systemd 252 writes it of a unit of type `simple`: systemd-run succeeds although nothing was
+    /// run. With `--service-type=exec` it fails, and says only that the journal has more.
+    const EXEC_FAILED: &str = "\
+        Started mosb-stage-x.service - /usr/bin/bootc switch reg.example/os.\n\
+        mosb-stage-x.service: Main process exited, code=exited, status=203/EXEC\n\
+        mosb-stage-x.service: Failed with result 'exit-code'.";
+
     #[test]
     fn the_text_is_that_of_the_last_run() {
         let coloured: Vec<u8> = b"\x1b[31mERROR\x1b[0m Switching: denied".to_vec();
@@ -119,13 +131,16 @@ mod tests {
             of_systemd("2", "Failed with result"),
         ];
         let silent = [of_systemd("3", "Started"), of_systemd("3", "Failed with result")];
+        let exec = EXEC_FAILED.lines().map(|line| of_systemd("3", line));
+        let exec: Vec<String> = second.iter().cloned().chain(exec).collect();
         let both = [first.clone(), second.clone()].concat();
         let with_silent = [&both[..], &silent].concat();
         for (what, journal, want) in [
             ("one run", first.to_vec(), "Pulling\nERROR of before"),
             ("two runs", both, "Pulling\nERROR Switching: denied"),
             ("nothing of systemd", vec![of_unit("1", json!("a")), of_unit("2", json!("b"))], "b"),
-            ("the last wrote nothing", with_silent, ""),
+            ("the last wrote nothing", with_silent, "Started\nFailed with result"),
+            ("its program is missing", exec, EXEC_FAILED),
             ("nothing", Vec::new(), ""),
         ] {
             assert_eq!(of_last_run(&journal.join("\n"), UNIT), want, "{what}");
