@@ -57,14 +57,14 @@ pub(crate) const LOGIN_FILE: u64 = 1024 * 1024;
 
 /// Logins by registry or repository, as `auth.json` has them.
 #[derive(Debug)]
-pub struct Login(DockerConfigJson);
+pub(crate) struct Login(DockerConfigJson);
 
 impl Login {
     /// Reads a file of this container.
     ///
     /// # Errors
     /// It can't be read, or has no logins. No message has its content.
-    pub fn read(file: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(file: &Path) -> Result<Self, Error> {
         let bad = |cause: String| Error::BadLogin { file: file.display().to_string(), cause };
         let mut bytes = Vec::new();
         File::open(file)
@@ -74,12 +74,21 @@ impl Login {
         if bytes.expose().len() as u64 > LOGIN_FILE {
             return Err(bad(format!("more than {LOGIN_FILE} bytes")));
         }
-        Self::parse(bytes.expose()).ok_or_else(|| bad("must be JSON with \"auths\"".to_owned()))
+        Self::parse(bytes.expose()).map_err(bad)
     }
 
-    // The error would name registries. In a file that is something else, these may be secrets.
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        DockerConfigJson::parse(bytes).ok().map(Self)
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let logins = DockerConfigJson::parse(bytes).map_err(|error| error.without_names())?;
+        // A Job for an image that needs no login has an empty `auths`. In any other file, it is a
+        // mistake, which would show only when the image can't be pulled.
+        let has_auths = || {
+            let file = serde_json::from_slice::<Map<String, Value>>(bytes);
+            file.is_ok_and(|file| file.get("auths").is_some_and(Value::is_object))
+        };
+        if logins.is_empty() && !has_auths() {
+            return Err("it has no logins".to_owned());
+        }
+        Ok(Self(logins))
     }
 
     /// A file with these logins, and those of the machine's own file for other registries.
@@ -89,7 +98,7 @@ impl Login {
         let logins = self.0.auths();
         // A helper would be asked instead of the login.
         if let Some(Value::Object(helpers)) = file.get_mut("credHelpers") {
-            logins.keys().for_each(|registry| {
+            logins.expose().keys().for_each(|registry| {
                 helpers.remove(host(registry));
             });
         }
@@ -98,7 +107,7 @@ impl Login {
             *auths = json!({});
         }
         if let Value::Object(auths) = auths {
-            auths.extend(logins);
+            auths.extend(logins.expose().clone());
         }
         let file = Secret::new(file);
         Secret::new(serde_json::to_vec(file.expose()).expect("a JSON value is JSON"))
@@ -173,12 +182,27 @@ mod tests {
         let ours = login(r#"{"auths":{"reg.example":{"auth":"hush"}}}"#);
         assert!(!format!("{ours:?}").contains("hush"));
         let file = tempfile::NamedTempFile::new().unwrap();
-        for text in ["hush", "{hush}", r#"{"hush":1}"#, r#"{"auths":"hush"}"#] {
+        let no_logins = "it has no logins";
+        let no_login = "a login has neither username and password nor auth";
+        for (text, want) in [
+            ("hush", "it is not JSON of logins"),
+            ("{hush}", "it is not JSON of logins"),
+            (r#"{"hush":1}"#, "it needs an object with username and password, or auth"),
+            (r#"{"auths":"hush"}"#, "it needs an object"),
+            (r#"{"auths":{"hush":{"auth":1}}}"#, "it needs a text"),
+            (r#"{"auths":{"hush":{"token":"hush"}}}"#, no_login),
+            ("{}", no_logins),
+            (r#"{"credsStore":"hush"}"#, no_logins),
+            (r#"{"auths":null}"#, no_logins),
+        ] {
             std::fs::write(file.path(), text).unwrap();
-            let error = Login::read(file.path()).unwrap_err();
-            assert!(matches!(error, Error::BadLogin { .. }), "{text}: {error}");
-            assert!(!error.to_string().contains("hush"), "{text}: {error}");
+            let Err(Error::BadLogin { cause, .. }) = Login::read(file.path()) else {
+                panic!("{text}");
+            };
+            assert!(cause.starts_with(want) && !cause.contains("hush"), "{text}: {cause}");
         }
+        std::fs::write(file.path(), DockerConfigJson::empty().to_bytes().expose()).unwrap();
+        assert!(Login::read(file.path()).is_ok(), "of a Job for a public image");
         assert!(matches!(Login::read(Path::new("/none")), Err(Error::BadLogin { .. })));
     }
 }

@@ -3,7 +3,6 @@
 //! Not `secrecy` 0.10: a `SecretBox` can't be compared, and it holds only what implements `Zeroize`.
 //! URLs, JSON values and maps would each need a type of their own, longer than this file.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -82,12 +81,6 @@ impl Wipe for Map<String, Value> {
     }
 }
 
-impl<T: Wipe> Wipe for BTreeMap<String, T> {
-    fn wipe(&mut self) {
-        self.values_mut().for_each(Wipe::wipe);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -115,9 +108,7 @@ mod tests {
         let url: Url = "http://me:hunter2@proxy.example.com".parse().unwrap();
         assert_eq!(wiped(url).as_str(), "x:");
         let logins = json!({ "quay.io": { "auth": "hunter2", "more": ["hunter2", 1, null] } });
-        assert!(!wiped(logins.clone()).to_string().contains("hunter2"));
-        let logins: BTreeMap<String, Map<String, Value>> = serde_json::from_value(logins).unwrap();
-        assert!(!format!("{:?}", wiped(logins)).contains("hunter2"));
+        assert!(!wiped(logins).to_string().contains("hunter2"));
     }
 
     /// Records the number of wipes.

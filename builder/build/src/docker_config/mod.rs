@@ -5,9 +5,7 @@ use k8s_openapi::api::core::v1;
 use serde_json::{Map, Value, json};
 
 use mosb_image::RepoRef;
-use mosb_registry::credentials::{
-    CredentialsError, LoginEntries, LoginEntry, covers, parse_logins,
-};
+use mosb_registry::credentials::{CredentialsError, LoginEntries, auths, covers, parse_logins};
 use mosb_types::{Diagnostic, Secret, canonical_json};
 
 /// Key of the logins in a Secret.
@@ -15,7 +13,7 @@ pub const DOCKER_CONFIG_KEY: &str = ".dockerconfigjson";
 
 /// Logins by registry. Never printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DockerConfigJson(Secret<LoginEntries>);
+pub struct DockerConfigJson(LoginEntries);
 
 /// An invalid registry Secret. Messages never quote its content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
@@ -51,7 +49,7 @@ pub enum SecretProblem {
     #[error("it has {0}, which its type hasn't; leave out one of the two")]
     OtherKey(&'static str),
     /// The key's value can't be parsed.
-    #[error("{key}: {problem}")]
+    #[error("{key}: {problem}{}", wanted(key, problem))]
     Content { key: &'static str, problem: CredentialsError },
 }
 
@@ -59,10 +57,19 @@ const NEW_TYPE: &str = "kubernetes.io/dockerconfigjson";
 const OLD_TYPE: &str = "kubernetes.io/dockercfg";
 const OLD_KEY: &str = ".dockercfg";
 
+/// The form of a key, for what doesn't have it.
+fn wanted(key: &str, problem: &CredentialsError) -> &'static str {
+    match problem {
+        CredentialsError::Json { .. } if key == OLD_KEY => ": want JSON of logins by registry",
+        CredentialsError::Json { .. } => ": want JSON with \"auths\"",
+        _ => "",
+    }
+}
+
 impl DockerConfigJson {
     /// No logins.
     pub fn empty() -> Self {
-        Self(Secret::new(LoginEntries::new()))
+        Self(LoginEntries::new())
     }
 
     /// Parses a Secret of type `kubernetes.io/dockerconfigjson` or `kubernetes.io/dockercfg`.
@@ -79,30 +86,30 @@ impl DockerConfigJson {
     /// Parses a file of either format, as [`parse_logins`] does. Programs that it names are on the
     /// machine that wrote it, and pods don't have them.
     pub fn parse(text: &[u8]) -> Result<Self, CredentialsError> {
-        parse_logins(text).map(|logins| Self(Secret::new(logins)))
+        parse_logins(text).map(Self)
     }
 
     /// These logins, and those of `global` for registries that these don't name.
     #[must_use]
     pub fn over(&self, global: &Self) -> Self {
-        let mut logins = global.0.expose().clone();
-        logins.extend(self.0.expose().clone());
-        Self(Secret::new(logins))
+        let mut logins = global.0.clone();
+        logins.extend(self.0.clone());
+        Self(logins)
     }
 
     /// The logins that are for one of these repositories.
     #[must_use]
     pub fn only_for(&self, repos: &[RepoRef]) -> Self {
-        let mut logins = self.0.expose().clone();
+        let mut logins = self.0.clone();
         logins.retain(|key, _| repos.iter().any(|repo| covers(key, repo).is_some()));
-        Self(Secret::new(logins))
+        Self(logins)
     }
 
     /// The logins that these repositories are reached with: of several for one repository, the most
     /// specific.
     #[must_use]
     pub fn used_for(&self, repos: &[RepoRef]) -> Self {
-        let mut logins = self.0.expose().clone();
+        let mut logins = self.0.clone();
         logins.retain(|_, login| login.is_usable());
         let used: Vec<_> = repos
             .iter()
@@ -114,16 +121,17 @@ impl DockerConfigJson {
         logins.retain(|key, _| {
             used.iter().any(|(repo, covered)| covered.is_some() && covers(key, repo) == *covered)
         });
-        Self(Secret::new(logins))
+        Self(logins)
     }
 
     /// Whether one of these logins is also one of the others, of the same user with the same
     /// password.
     pub fn has_login_of(&self, others: &Self) -> bool {
         let users = |logins: &Self| -> Vec<(String, String)> {
-            let users = logins.0.expose().values().flat_map(|login| {
+            let users = logins.0.values().flat_map(|login| {
                 let tokens = login.tokens().map(|token| (String::new(), token.to_owned()));
-                login.user_and_password().into_iter().chain(tokens)
+                let passwords = login.user_and_password().filter(|(_, it)| !it.is_empty());
+                passwords.into_iter().chain(tokens)
             });
             users.collect()
         };
@@ -133,25 +141,24 @@ impl DockerConfigJson {
 
     /// The registries whose login can't be read.
     pub fn unreadable(&self) -> impl Iterator<Item = &str> {
-        let unreadable = self.0.expose().iter().filter(|(_, login)| login.is_unreadable());
+        let unreadable = self.0.iter().filter(|(_, login)| login.is_unreadable());
         unreadable.map(|(registry, _)| &**registry)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.expose().is_empty()
+        self.0.is_empty()
     }
 
     /// `auths`, as it is written.
-    pub fn auths(&self) -> Map<String, Value> {
-        let entry =
-            |(key, login): (&String, &LoginEntry)| (key.clone(), login.fields().clone().into());
-        self.0.expose().iter().map(entry).collect()
+    pub fn auths(&self) -> Secret<Map<String, Value>> {
+        auths(&self.0)
     }
 
     /// `.dockerconfigjson`: the same logins, the same bytes.
     pub fn to_bytes(&self) -> Secret<Vec<u8>> {
-        Secret::new(canonical_json(&json!({ "auths": self.auths() })).to_vec())
+        let file = Secret::new(json!({ "auths": self.auths().expose() }));
+        Secret::new(canonical_json(file.expose()).to_vec())
     }
 }
 

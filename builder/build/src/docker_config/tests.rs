@@ -67,6 +67,12 @@ fn both_forms_become_one() {
         ("headers only", NEW, r#"{"HttpHeaders":{"a":"b"}}"#, r#"{"auths":{}}"#),
         ("null logins", NEW, r#"{"auths":null}"#, r#"{"auths":{}}"#),
         (
+            "an email that is not a text",
+            NEW,
+            r#"{"auths":{"q":{"auth":"YTpi","email":false}}}"#,
+            r#"{"auths":{"q":{"auth":"YTpi"}}}"#,
+        ),
+        (
             "null in a login",
             NEW,
             r#"{"auths":{"q":{"auth":"YTpi","email":null}}}"#,
@@ -173,6 +179,23 @@ fn rejections_name_the_cause_and_quote_no_secret() {
 }
 
 #[test]
+fn a_bad_form_is_asked_for_by_its_type() {
+    for ((kind, key), want) in [
+        (
+            NEW,
+            "secret s: .dockerconfigjson: not a docker config: line 1, column 1: want JSON with \"auths\"",
+        ),
+        (
+            OLD,
+            "secret s: .dockercfg: not a docker config: line 1, column 1: want JSON of logins by registry",
+        ),
+    ] {
+        let error = DockerConfigJson::from_secret(&secret(kind, &[(key, "hunter2")])).unwrap_err();
+        assert_eq!(error.to_string(), want);
+    }
+}
+
+#[test]
 fn the_base_secret_goes_over_the_global_one_registry_by_registry() {
     let read =
         |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
@@ -190,7 +213,7 @@ fn a_login_is_known_again_in_another_form_and_for_another_registry() {
         |text: &str| DockerConfigJson::from_secret(&secret(NEW.0, &[(NEW.1, text)])).unwrap();
     // `me:hunter2`, of which both forms are.
     let pushes = logins(
-        r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="},"b.example":{"username":"b","password":"b"},"c.example":{"identitytoken":"hunter3"}}}"#,
+        r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="},"b.example":{"username":"b","password":"b"},"c.example":{"identitytoken":"hunter3"},"d.example":{"username":"d","password":""}}}"#,
     );
     for (what, text, want) in [
         ("the same", r#"{"auths":{"reg.example":{"auth":"bWU6aHVudGVyMg=="}}}"#, true),
@@ -216,6 +239,7 @@ fn a_login_is_known_again_in_another_form_and_for_another_registry() {
             false,
         ),
         ("a token", r#"{"auths":{"a":{"auth":"MDo","identitytoken":"hunter3"}}}"#, true),
+        ("no password", r#"{"auths":{"a":{"username":"d","password":""}}}"#, false),
         ("none", "{}", false),
     ] {
         assert_eq!(logins(text).has_login_of(&pushes), want, "{what}");

@@ -2,7 +2,6 @@
 //! `credHelpers`, `credsStore`) and the older `.dockercfg` (the bare map).
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +9,7 @@ use serde_json::{Map, Value};
 
 pub use crate::auth::login_key::covers;
 use crate::auth::login_key::{covered, normal_host, normal_key};
-use mosb_types::{Secret, Wipe};
+use mosb_types::Secret;
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +23,8 @@ pub enum Login {
 }
 
 /// One entry of `auths`: the fields that logins have, each a text.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct LoginEntry(Map<String, Value>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginEntry(Secret<Map<String, Value>>);
 
 /// The entries of `auths`, by host, repository or URL.
 pub type LoginEntries = BTreeMap<String, LoginEntry>;
@@ -34,7 +33,9 @@ pub type LoginEntries = BTreeMap<String, LoginEntry>;
 /// the registry that it is for.
 #[derive(Debug, Clone)]
 pub struct DockerConfig {
-    logins: Secret<LoginEntries>,
+    logins: LoginEntries,
+    /// The entries that can't be used, and why.
+    odd: BTreeMap<String, CredentialsError>,
     helpers: BTreeMap<String, String>,
     store: Option<String>,
 }
@@ -52,7 +53,7 @@ pub enum CredentialEntry<'a> {
 #[non_exhaustive]
 pub enum CredentialsError {
     /// Not JSON of the wanted form; where, not what.
-    #[error("not a docker config: line {line}, column {column}: want JSON with \"auths\"")]
+    #[error("not a docker config: line {line}, column {column}")]
     Json {
         /// From 1.
         line: usize,
@@ -80,6 +81,23 @@ pub enum CredentialsError {
     HelperName(String),
 }
 
+impl CredentialsError {
+    /// The error of a file that may be something else, so that even its keys may be secrets.
+    pub fn without_names(&self) -> String {
+        match self {
+            Self::Json { line, column } => {
+                format!("it is not JSON of logins (line {line}, column {column})")
+            }
+            Self::Shape { want, .. } => format!("it needs {want} where it has something else"),
+            Self::UnknownField { .. } => {
+                "a login has neither username and password nor auth".to_owned()
+            }
+            Self::Auth(_) => "an auth is not base64 of user:password".to_owned(),
+            Self::HelperName(_) => "a name of a credential helper is not one".to_owned(),
+        }
+    }
+}
+
 /// Fields of a login that are a secret of their own, without a user.
 const TOKENS: [&str; 2] = ["identitytoken", "registrytoken"];
 /// The other fields of a login.
@@ -89,7 +107,7 @@ const SETTINGS: [&str; 3] = ["credHelpers", "credsStore", "HttpHeaders"];
 
 /// A file of either format, before its entries are checked.
 struct RawConfig {
-    auths: Map<String, Value>,
+    auths: Secret<Map<String, Value>>,
     /// What is beside `auths`. The older format has nothing else.
     settings: Option<Map<String, Value>>,
 }
@@ -99,14 +117,14 @@ impl RawConfig {
         let mut file: Map<String, Value> = serde_json::from_slice(text).map_err(invalid_json)?;
         let is_new = file.keys().any(|key| key == "auths" || SETTINGS.contains(&&**key));
         if !is_new {
-            return Ok(Self { auths: file, settings: None });
+            return Ok(Self { auths: Secret::new(file), settings: None });
         }
         let auths = match file.remove("auths").unwrap_or_default() {
             Value::Object(auths) => auths,
             Value::Null => Map::new(),
             _ => return Err(shape("auths", "an object")),
         };
-        Ok(Self { auths, settings: Some(file) })
+        Ok(Self { auths: Secret::new(auths), settings: Some(file) })
     }
 }
 
@@ -127,9 +145,16 @@ fn shape(place: impl Into<String>, want: &'static str) -> CredentialsError {
 /// # Errors
 /// What podman can't read. It ignores unknown fields, beside `auths` and in a login.
 pub fn parse_logins(text: &[u8]) -> Result<LoginEntries, CredentialsError> {
-    let auths = RawConfig::parse(text)?.auths.into_iter();
-    let entries = auths.map(|(key, value)| LoginEntry::new(&key, value).map(|entry| (key, entry)));
-    entries.collect()
+    let raw = RawConfig::parse(text)?;
+    let entry = |(key, value): (&String, &Value)| Ok((key.clone(), LoginEntry::new(key, value)?));
+    raw.auths.expose().iter().map(entry).collect()
+}
+
+/// `auths`, as it is written.
+pub fn auths(logins: &LoginEntries) -> Secret<Map<String, Value>> {
+    let entry =
+        |(key, login): (&String, &LoginEntry)| (key.clone(), login.0.expose().clone().into());
+    Secret::new(logins.iter().map(entry).collect())
 }
 
 impl DockerConfig {
@@ -137,16 +162,16 @@ impl DockerConfig {
     pub fn parse(text: &[u8]) -> Result<Self, CredentialsError> {
         let is_blank = text.iter().all(u8::is_ascii_whitespace);
         let RawConfig { auths, settings } = RawConfig::parse(if is_blank { b"{}" } else { text })?;
-        let mut logins = LoginEntries::new();
-        for (key, value) in auths {
-            match LoginEntry::new(&key, value) {
+        let (mut logins, mut odd) = (LoginEntries::new(), BTreeMap::new());
+        for (key, value) in auths.expose() {
+            match LoginEntry::new(key, value) {
                 Ok(entry) => {
-                    logins.insert(key, entry);
+                    logins.insert(key.clone(), entry);
                 }
                 Err(CredentialsError::UnknownField { .. }) => {}
-                // Settings of docker without any login look like the older format.
-                Err(_) if settings.is_none() => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    odd.insert(key.clone(), error);
+                }
             }
         }
         let mut settings = settings.unwrap_or_default();
@@ -158,7 +183,8 @@ impl DockerConfig {
             .map_err(|_| shape("credsStore", "the name of a program"))?;
         let helpers = helpers.into_iter().flatten();
         Ok(Self {
-            logins: Secret::new(logins),
+            logins,
+            odd,
             helpers: helpers.map(|(key, helper)| (normal_key(&key), helper)).collect(),
             store: store.filter(|store| !store.is_empty()),
         })
@@ -179,55 +205,53 @@ impl DockerConfig {
             return helper(name).map(Some);
         }
         let name = format!("{host}/{repository}");
-        let entries = self.logins.expose().iter().filter(|(_, entry)| entry.is_usable());
+        let usable = self.logins.iter().filter(|(_, entry)| entry.is_usable());
+        let odd = self.odd.iter().map(|(key, error)| (key, Err(error)));
+        let entries = usable.map(|(key, entry)| (key, Ok(entry))).chain(odd);
         let covering = entries.filter_map(|(key, entry)| Some((covered(key, &name)?, key, entry)));
         if let Some((_, key, entry)) = covering.max_by_key(|(length, ..)| *length) {
-            let wrong = || CredentialsError::Auth(key.clone());
-            return entry
-                .login()
-                .ok_or_else(wrong)
-                .map(|login| Some(CredentialEntry::Login(login)));
+            let login = entry.map_err(Clone::clone)?.login();
+            let login = login.ok_or_else(|| CredentialsError::Auth(key.clone()))?;
+            return Ok(Some(CredentialEntry::Login(login)));
         }
         self.store.as_deref().map(helper).transpose()
     }
 }
 
 impl LoginEntry {
-    fn new(registry: &str, entry: Value) -> Result<Self, CredentialsError> {
-        let mut entry = match entry {
+    fn new(registry: &str, entry: &Value) -> Result<Self, CredentialsError> {
+        let none = Map::new();
+        let entry = match entry {
             Value::Object(entry) => entry,
-            Value::Null => Map::new(),
+            Value::Null => &none,
             _ => {
                 let want = "an object with username and password, or auth";
                 return Err(shape(format!("{registry:?}"), want));
             }
         };
-        entry.retain(|_, value| !value.is_null());
-        let is_known = |field: &str| FIELDS.iter().chain(&TOKENS).any(|known| *known == field);
         let place = |field: &String| format!("{registry:?}.{field}");
-        let unknown = entry.keys().find(|field| !is_known(field)).map(place);
-        entry.retain(|field, _| is_known(field));
-        match unknown {
+        let is_known = |field: &str| FIELDS.iter().chain(&TOKENS).any(|known| *known == field);
+        let fields = || entry.iter().filter(|(_, value)| !value.is_null());
+        let mut known = fields().filter(|(field, _)| is_known(field)).peekable();
+        if known.peek().is_none()
             // Such as a misspelt one.
-            Some(place) if entry.is_empty() => {
-                return Err(CredentialsError::UnknownField { place });
-            }
-            Some(_) | None => {}
+            && let Some((field, _)) = fields().next()
+        {
+            return Err(CredentialsError::UnknownField { place: place(field) });
         }
-        match entry.iter().find(|(_, value)| !value.is_string()) {
-            Some((field, _)) => Err(shape(place(field), "a text")),
-            None => Ok(Self(entry)),
+        // Nobody logs in with the email.
+        let known: Vec<_> =
+            known.filter(|(field, value)| *field != "email" || value.is_string()).collect();
+        if let Some((field, _)) = known.iter().find(|(_, value)| !value.is_string()) {
+            return Err(shape(place(field), "a text"));
         }
-    }
-
-    /// The entry as it is written.
-    pub fn fields(&self) -> &Map<String, Value> {
-        &self.0
+        let copied = known.into_iter().map(|(field, value)| (field.clone(), value.clone()));
+        Ok(Self(Secret::new(copied.collect())))
     }
 
     /// A field that is not empty.
     fn field(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+        self.0.expose().get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
     /// User and password. Without a user there is nothing to log in with; the password may be empty.
@@ -235,7 +259,7 @@ impl LoginEntry {
         if let Some(auth) = self.field("auth") {
             return user_and_password(auth);
         }
-        let password = self.0.get("password").and_then(Value::as_str)?;
+        let password = self.0.expose().get("password").and_then(Value::as_str)?;
         Some((self.field("username")?.to_owned(), password.to_owned()))
     }
 
@@ -265,18 +289,6 @@ impl LoginEntry {
     /// Whether `auth` is there and can't be decoded.
     pub fn is_unreadable(&self) -> bool {
         self.field("auth").is_some_and(|auth| user_and_password(auth).is_none())
-    }
-}
-
-impl fmt::Debug for LoginEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
-    }
-}
-
-impl Wipe for LoginEntry {
-    fn wipe(&mut self) {
-        self.0.wipe();
     }
 }
 
