@@ -105,6 +105,7 @@ impl MachineState {
     /// What the booted deployment has beside its image would come along with each other image.
     ///
     /// # Errors
+    /// It has packages or other changes of its own; the error lists them.
     pub fn check_only_image(&self) -> Result<(), Error> {
         let changes = &self.deployments.local_changes;
         if changes.is_empty() {

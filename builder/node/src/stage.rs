@@ -184,8 +184,8 @@ async fn bring_image(
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
         if tool == NodeTool::RpmOstree {
-            // One of this target, whose client was killed, goes on. What it staged has not its kernel
-            // arguments yet, and would be removed below.
+            // One of this target, whose client was killed, goes on. What it staged does not have its
+            // kernel arguments yet, and would be removed below.
             settle(host, Some(&unit)).await?;
             if MachineState::read(host).await?.has_staged(&target.image) {
                 return Ok(());

@@ -33,7 +33,7 @@
 //! | `bad-timeout` | a timeout below zero |
 //! | `wrong-hash`, `bad-gzip`, `contents-too-large` | the response doesn't match the config |
 //! | `bad-authority` | a certificate authority that isn't PEM |
-//! | `bad-referenced-config` | a referenced config that is not a JSON |
+//! | `bad-referenced-config` | a referenced config that is not JSON |
 //! | `other-family` | spec 3 refers to spec 2, or the reverse |
 //! | `circular-reference`, `deep-reference`, `many-references` | a chain of references that is circular or too long |
 

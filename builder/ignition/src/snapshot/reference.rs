@@ -90,7 +90,7 @@ fn headers(resource: &Map<String, Value>) -> Result<Vec<(String, String)>, Findi
         if name.is_empty()
             || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
         {
-            return problem("is not a name of a header; correct it");
+            return problem("is not a header name; correct it");
         }
         if value.is_empty() {
             return problem("has no value; give one, or remove the header");

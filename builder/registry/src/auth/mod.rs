@@ -37,7 +37,7 @@ struct Grant {
     token: Arc<OnceCell<Token>>,
 }
 
-/// What a request carried, to be describe to [`Auth::challenged`] if it was refused.
+/// The credential of a request, for [`Auth::challenged`] if it is refused.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub header: Secret<String>,

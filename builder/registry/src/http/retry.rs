@@ -174,6 +174,7 @@ mod tests {
             ("soon", None),
             ("Sat, 21 Foo 2026 18:00:30 GMT", None),
             ("Sat, 21 Nov 2026 18:00:30 CET", None),
+            ("Sun, 21 Nov 2026 18:00:30 GMT", None),
             ("Sat, 21 Nov 2026 99:00:30 GMT", None),
             ("", None),
         ] {

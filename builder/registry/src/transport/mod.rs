@@ -282,7 +282,7 @@ pub(crate) fn attempt_outcome(answer: &Response) -> AttemptOutcome {
     }
 }
 
-/// The error of an answer that would be result again if there were tries left.
+/// The error of an answer that would be retried if there were tries left.
 pub(crate) fn retries_exhausted(host: &str, answer: &Response, tries: u32) -> Error {
     let host = host.to_owned();
     match answer.status {
