@@ -9,13 +9,12 @@ use jiff::Timestamp;
 
 use super::eligibility;
 use super::judge::{Judgement, image_in_use, judge};
-use super::limits::Limits;
+use super::limits::{Limits, Sharing};
 use super::machine_set::{MachineSet, SET_KINDS, managed_kind};
 use super::next_write::next_write;
 use super::obstacle::{Failure, Obstacle};
 use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::rolling::rolling_clusters;
-use super::sharing::Sharing;
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::cluster_wait;
 use super::stub_expiry::expiries;
@@ -83,12 +82,13 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
                 one.fill(&judgement);
                 let context = (snapshot, settings, golden.expect("a judged set has a golden"));
                 match next_write(set, &judgement, context, &mut limits, now) {
-                    Ok(write) => {
-                        one.outcome = match (&judgement.verdict, &write) {
-                            (Verdict::Current(_), _) => Outcome::Current,
+                    Ok(next) => {
+                        one.outcome = match (&judgement.verdict, next.failed) {
+                            (_, Some(obstacle)) => Outcome::from(obstacle),
+                            (Verdict::Current(_), None) => Outcome::Current,
                             _ => Outcome::Updating,
                         };
-                        one.write = write;
+                        one.write = next.write;
                     }
                     Err(obstacle) => one.outcome = Outcome::from(obstacle),
                 }
@@ -98,7 +98,7 @@ pub(crate) fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImageP
         plan.sets.push(one);
     }
     let ours = selected.into_iter().filter(|set| !theirs.contains(&set.kind));
-    plan.stub_expiries = expiries(ours, snapshot, &mut limits.lookups);
+    plan.stub_expiries = expiries(ours, snapshot, &mut limits.lookups, now);
     plan.lookups = limits.lookups.into_iter().collect();
     plan
 }

@@ -28,6 +28,6 @@ pub(super) fn next_write(
 ) -> NextWrite {
     let SeenObject { uid, generation, .. } = set.object;
     let target = SetGeneration { uid: uid.clone(), generation: *generation };
-    let is_unmade = snapshot.unmade_attempts.contains(&set.to_string());
+    let is_unmade = snapshot.memory.is_unmade(uid);
     WriteAttempt::next(read(set, snapshot).attempt.as_ref(), image, target, is_unmade)
 }

@@ -1,17 +1,22 @@
 //! The image of one set: what it has, and what it should have. Pure.
 
+use std::collections::BTreeSet;
+
 use super::eligibility::{architecture, stream_label};
+use super::history;
 use super::machine_set::{MachineSet, TemplateRef};
 use super::obstacle::{Failure, Obstacle};
-use super::proof::proof;
 use super::snapshot::BootImageSnapshot;
 use super::unread::too_large;
 use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{
-    Architecture, BootImage, Context, Golden, PlatformType, Stream, Verdict, cluster_api,
+    Architecture, BootImage, Context, Golden, PlatformType, Proof, Stream, Verdict, cluster_api,
     cluster_api_image, machine_api, machine_api_image,
 };
 use mosb_plan::api::cluster_settings::BootImageSettings;
+
+/// Annotation of a set: an administrator vouches for its image.
+const IS_STOCK: &str = "mosb.dev/boot-image-is-stock";
 
 /// What is known of the image of a set.
 #[derive(Debug)]
@@ -127,4 +132,15 @@ fn infrastructure_cluster<'s>(
         _ => return None,
     };
     snapshot.get(kind, &object_key(&cluster.namespace, reference["name"].as_str()?))
+}
+
+/// The administrator's list, the images that mosb saw in this set as those of a stream, and the annotation.
+///
+/// The images of the present golden ConfigMap prove nothing: a set that has an image of an earlier
+/// one would not be listed there, and one that has an image of this one needs no change.
+fn proof(set: MachineSet<'_>, snapshot: &BootImageSnapshot, settings: &BootImageSettings) -> Proof {
+    let mut images: BTreeSet<String> = settings.stock_images.iter().cloned().collect();
+    images.extend(history::read(set, snapshot).stock_images().map(str::to_owned));
+    let vouched = set.object.annotation(IS_STOCK) == Some("true");
+    Proof { images, vouched }
 }

@@ -1,7 +1,5 @@
 //! Reads the Secrets with stubs, each by its name.
 
-use std::time::Instant;
-
 use super::snapshot::BootImageSnapshot;
 use crate::lookups::Resolver;
 use crate::user_data::{SecretRef, read_secret};
@@ -11,15 +9,12 @@ use mosb_reconcile::driver::NoDecision;
 /// for the pass, and is little: most sets share a Secret, and a Role must name each.
 const MAX_STUBS: usize = 1000;
 
-/// The Secrets to read in this pass, of which these many were read: those first that were not read
+/// The Secrets to read in this pass: those first that were not read
 /// for the longest time. Else sets whose Secrets are of no use would keep others from being read.
-pub(super) fn next(
-    mut lookups: Vec<SecretRef>,
-    last_read: impl Fn(&SecretRef) -> Option<Instant>,
-    count: usize,
-) -> Vec<SecretRef> {
-    lookups.sort_by_cached_key(last_read);
-    lookups.truncate(MAX_STUBS.saturating_sub(count));
+pub(super) fn next(lookups: &[SecretRef], snapshot: &BootImageSnapshot) -> Vec<SecretRef> {
+    let mut lookups = lookups.to_vec();
+    lookups.sort_by_cached_key(|secret| snapshot.memory.last_read(secret));
+    lookups.truncate(MAX_STUBS.saturating_sub(snapshot.stubs.len()));
     lookups
 }
 
@@ -39,26 +34,31 @@ pub(super) async fn look_up(
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::time::Duration;
 
     use super::*;
+    use crate::boot_images::tests::fake_cluster::{FakeCluster, NEW};
+    use crate::user_data::FoundSecret;
+    use jiff::Timestamp;
 
     #[test]
-    fn every_secret_is_read_although_the_first_ones_are_needed_again_in_each_pass() {
+    fn every_secret_is_read_in_its_turn() {
         let all: Vec<SecretRef> =
             (0..3 * MAX_STUBS).map(|n| format!("a/s{n:04}").parse().unwrap()).collect();
-        let mut last_read: BTreeMap<SecretRef, Instant> = BTreeMap::new();
-        let began = Instant::now();
+        let mut snapshot = FakeCluster::new(NEW).snapshot();
+        let stubs = |of: &[SecretRef]| -> BTreeMap<SecretRef, FoundSecret> {
+            of.iter().map(|secret| (secret.clone(), FoundSecret::Missing)).collect()
+        };
+        // The first ones are needed again in each pass.
         for pass in 0..3 {
-            let read = next(all.clone(), |one| last_read.get(one).copied(), 0);
+            let read = next(&all, &snapshot);
             assert_eq!(read.len(), MAX_STUBS);
-            let now = began + Duration::from_secs(pass);
-            last_read.extend(read.into_iter().map(|secret| (secret, now)));
+            snapshot.memory.record_stubs(&stubs(&read), Timestamp::from_second(pass).unwrap());
         }
-        assert_eq!(last_read.len(), all.len());
-        let last_read = |one: &SecretRef| last_read.get(one).copied();
-        assert_eq!(next(all.clone(), last_read, 0)[0], all[0]);
-        assert_eq!(next(all.clone(), last_read, MAX_STUBS - 1).len(), 1);
-        assert!(next(all, last_read, MAX_STUBS).is_empty());
+        assert!(all.iter().all(|secret| snapshot.memory.last_read(secret).is_some()));
+        assert_eq!(next(&all, &snapshot)[0], all[0]);
+        for (count, left) in [(MAX_STUBS - 1, 1), (MAX_STUBS, 0)] {
+            snapshot.stubs = stubs(&all[..count]);
+            assert_eq!(next(&all, &snapshot).len(), left);
+        }
     }
 }

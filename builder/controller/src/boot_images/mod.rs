@@ -17,21 +17,24 @@
 //! | `machine_set` | reads a machine set |
 //! | `unread` | what is not known, and which sets wait for it |
 //! | `eligibility`, `stability` | which sets are left alone; when nothing is changed |
-//! | `judge`, `proof` | the image of a set, and the one that it should have |
+//! | `judge` | the image of a set, what proves it, and the one that it should have |
 //! | `decide`, `plan`, `obstacle` | snapshot → what happens to each set |
-//! | `next_write`, `write`, `limits` | the next write of a set, in order; what all sets share |
+//! | `next_write`, `limits` | the next write of a set, in order; what all sets share |
 //! | `history`, `record`, `pin` | the record of a set and its next write; a restored image stays |
-//! | `unmade` | recorded attempts that were not made |
 //! | `template` | the new template of a set of Cluster API |
-//! | `stub`, `sharing` | the Ignition config that new machines begin with, and who else uses it |
+//! | `stub` | the Ignition config that new machines begin with |
 //! | `stub_expiry` | when its CA expires |
-//! | `execute`, `contains`, `lookups` | sends writes; reads Secrets |
-//! | `report`, `report_events`, `worker_pool`, `figures`, `reason` | what is reported |
+//! | `report`, `report_events`, `worker_pool`, `figures` | what is reported |
+//! | `decision` | plan → lookups and actions |
+//! | `effect`, `execute` | a write, and how it is sent |
+//! | `memory` | what the next passes need to know of writes and reads |
+//! | `lookups` | reads Secrets |
 //! | `reconciler` | gives these functions to the driver |
 //! | `view` | what `mosb boot-images` shows and changes |
 
-mod contains;
 mod decide;
+mod decision;
+mod effect;
 mod eligibility;
 mod execute;
 mod figures;
@@ -40,30 +43,25 @@ mod judge;
 mod limits;
 mod lookups;
 mod machine_set;
+mod memory;
 mod next_write;
 mod observe;
 mod obstacle;
 mod pin;
 mod plan;
-mod proof;
-mod reason;
-mod recheck;
 mod reconciler;
 mod record;
 mod report;
 mod report_events;
 mod rolling;
-mod sharing;
 mod snapshot;
 mod stability;
 mod stub;
 mod stub_expiry;
 mod template;
-mod unmade;
 mod unread;
 mod view;
 mod worker_pool;
-mod write;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use super::effect::{BootImageWrite, ObjectRef};
 use super::history;
 use super::judge::Judgement;
 use super::limits::Limits;
@@ -14,7 +15,6 @@ use super::snapshot::BootImageSnapshot;
 use super::stability::{cluster_api_wait, stream_wait};
 use super::stub::{StubStep, StubSwitch, stub_step};
 use super::template;
-use super::write::{BootImageWrite, ObjectRef};
 use mosb_boot_image::{Change, Golden, MAX_COUNT, NextWrite, Skip, Verdict};
 use mosb_plan::api::cluster_settings::BootImageSettings;
 
@@ -23,27 +23,36 @@ const ROLL: &str = "mosb.dev/boot-image-roll";
 
 type Inputs<'s> = (&'s BootImageSnapshot, &'s BootImageSettings, &'s Golden);
 
-/// The next write of a set. None: it has its image and a record of it, or an earlier write or a
-/// lookup must be seen first.
+/// The next write of a set.
+#[derive(Debug, Default)]
+pub(super) struct SetWrite {
+    /// None: it has its image and a record of it, or an earlier write or a lookup must be seen first.
+    pub write: Option<BootImageWrite>,
+    /// Why it failed when it was tried last, which is reported until it is made.
+    pub failed: Option<Obstacle>,
+}
+
 pub(super) fn next_write(
     set: MachineSet<'_>,
     judgement: &Judgement<'_>,
     inputs: Inputs<'_>,
     limits: &mut Limits,
     now: Timestamp,
-) -> Result<Option<BootImageWrite>, Obstacle> {
+) -> Result<SetWrite, Obstacle> {
     let (snapshot, settings, golden) = inputs;
     if snapshot.is_outdated(set.object) {
-        return Ok(None);
+        return Ok(SetWrite::default());
     }
     let pin = pin::read(set.object)?;
     let value = set.object.annotation(PIN);
     match record::next_write(set, judgement, value, (snapshot, golden), now) {
         Ok(None) => {}
-        Ok(Some(write)) => return not_failed(snapshot, write).map(Some),
-        Err(record::Outdated) => return Ok(None),
+        Ok(Some(write)) => return next(snapshot, write, now),
+        Err(record::Outdated) => return Ok(SetWrite::default()),
     }
-    let Verdict::Change(change) = &judgement.verdict else { return Ok(None) };
+    let Verdict::Change(change) = &judgement.verdict else {
+        return Ok(SetWrite::default());
+    };
     if let Some(pin) = pin
         && let Some(until) = pin.holds(judgement)
     {
@@ -69,20 +78,19 @@ pub(super) fn next_write(
         StubStep::Ready(switch) => switch,
         StubStep::LookUp(secrets) => {
             limits.lookups.extend(secrets);
-            return Ok(None);
+            return Ok(SetWrite::default());
         }
-        StubStep::InWork => return Ok(None),
         StubStep::Write(write) => {
             let secret = write.secret.clone();
-            let write = not_failed(snapshot, BootImageWrite::Stub(write))?;
-            limits.stubs_in_work.insert(secret);
-            return Ok(Some(write));
+            let next = next(snapshot, BootImageWrite::Stub(write), now)?;
+            let is_first = limits.stubs_in_work.insert(secret);
+            return Ok(SetWrite { write: next.write.filter(|_| is_first), ..next });
         }
     };
     let write = change_image(set, judgement, change, (snapshot, switch))?;
-    let write = not_failed(snapshot, write)?;
-    if !matches!(write, BootImageWrite::Patch { .. }) {
-        return Ok(Some(write));
+    let image = next(snapshot, write, now)?;
+    if !matches!(image.write, Some(BootImageWrite::Patch { .. })) {
+        return Ok(image);
     }
     if set.is_deployment()
         && !set.replaces_on_delete()
@@ -90,21 +98,25 @@ pub(super) fn next_write(
     {
         limits.rolling.insert(cluster, set.object.name.clone());
     }
-    let Some(attempt) = attempt else { return Ok(Some(write)) };
+    let Some(attempt) = attempt else { return Ok(image) };
     // Before the write: whatever ends the program, or replaces the image at once, it has counted.
-    let record = record::attempt(set, snapshot, &attempt);
-    record.map(|record| not_failed(snapshot, record)).transpose()
+    let Some(record) = record::attempt(set, snapshot, &attempt) else {
+        return Ok(SetWrite::default());
+    };
+    let record = next(snapshot, record, now)?;
+    Ok(SetWrite { failed: record.failed.or(image.failed), ..record })
 }
 
-/// The write, unless the same one failed before.
-fn not_failed(
+/// This write, unless the same one failed not long ago.
+fn next(
     snapshot: &BootImageSnapshot,
     write: BootImageWrite,
-) -> Result<BootImageWrite, Obstacle> {
-    match snapshot.failed_writes.get(&write.fingerprint()) {
-        None => Ok(write),
-        Some(failed) if failed.is_forbidden => Err(Obstacle::NoRight(failed.message.clone())),
-        Some(failed) => Err(Failure::new(&failed.code, failed.message.clone()).into()),
+    now: Timestamp,
+) -> Result<SetWrite, Obstacle> {
+    let failed = snapshot.memory.failed.get(&write.fingerprint());
+    match failed.filter(|failed| !failed.is_due(now)) {
+        Some(failed) => Err(failed.why.clone()),
+        None => Ok(SetWrite { write: Some(write), failed: failed.map(|one| one.why.clone()) }),
     }
 }
 

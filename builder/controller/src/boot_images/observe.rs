@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::STATUS_NAME;
-use super::snapshot::{BootImageSnapshot, FailedWrite, GoldenState};
+use super::memory::Memory;
+use super::snapshot::{BootImageSnapshot, GoldenState};
 use crate::cluster_cache::{BootImageKind, ClusterCache, Trigger};
 use crate::cluster_names::BOOT_IMAGES;
 use crate::user_data::SecretRef;
@@ -17,17 +18,8 @@ const CLUSTER_VERSION: &str = "version";
 /// The pool whose machines machine sets make.
 const WORKER: &str = "worker";
 
-/// What earlier passes of this process remember.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Remembered {
-    /// The version that a write replaced, by UID.
-    pub replaced: BTreeMap<String, String>,
-    pub failed_writes: BTreeMap<String, FailedWrite>,
-    pub unmade_attempts: BTreeSet<String>,
-    pub stub_expiries: BTreeMap<SecretRef, Option<i64>>,
-}
-
-pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImageSnapshot {
+/// What the cache shows; nothing is known of earlier passes.
+pub(super) fn observe(cache: &ClusterCache) -> BootImageSnapshot {
     let stores = &cache.boot_images;
     let objects: BTreeMap<_, BTreeMap<_, _>> = BootImageKind::ALL
         .into_iter()
@@ -35,14 +27,6 @@ pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImag
             let objects = stores.list(kind).into_iter();
             (kind, objects.map(|object| (object.key(), object)).collect())
         })
-        .collect();
-    let is_outdated = |uid: &String, version: &String| {
-        remembered.replaced.get(uid).is_some_and(|replaced| replaced == version)
-    };
-    let all = objects.values().flat_map(BTreeMap::values);
-    let outdated = all
-        .filter(|object| is_outdated(&object.uid, &object.resource_version))
-        .map(|object| object.uid.clone())
         .collect();
     BootImageSnapshot {
         settings: match cache.settings() {
@@ -62,10 +46,8 @@ pub(super) fn observe(cache: &ClusterCache, remembered: &Remembered) -> BootImag
         status: stores.get(BootImageKind::BootImageStatus, STATUS_NAME),
         worker_pool: cache.pools.get(WORKER),
         user_data_secrets: user_data_secrets(cache),
-        outdated,
-        failed_writes: remembered.failed_writes.clone(),
-        unmade_attempts: remembered.unmade_attempts.clone(),
-        stub_expiries: remembered.stub_expiries.clone(),
+        outdated: BTreeSet::new(),
+        memory: Memory::default(),
         stubs: BTreeMap::new(),
         objects,
     }

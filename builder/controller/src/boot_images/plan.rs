@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::effect::BootImageWrite;
 use super::judge::Judgement;
 use super::machine_set::MachineSet;
 use super::obstacle::{Failure, Obstacle};
-use super::write::BootImageWrite;
 use crate::user_data::SecretRef;
 use mosb_boot_image::Verdict;
 use mosb_plan::api::boot_images::ManagedKind;

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::effect::{BootImageWrite, ObjectRef, Recorded};
 use super::history::find;
 use super::judge::Judgement;
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
-use super::write::{BootImageWrite, ObjectRef, Recorded};
 use crate::cluster_cache::BootImageKind;
 use mosb_boot_image::{
     BootImage, Golden, History, HistoryDetail, SetReference, Verdict, WriteAttempt,
@@ -70,7 +70,7 @@ pub(super) fn next_write(
         }
     }
     let recorded = if is_restore { Recorded::Restored } else { Recorded::Seen };
-    Ok(Some(BootImageWrite::HistoryStatus { target: ObjectRef::of(object), status, recorded }))
+    Ok(Some(BootImageWrite::Status { target: ObjectRef::of(object), fields: status, recorded }))
 }
 
 /// The write that records an attempt before it is made; none without a record.
@@ -80,8 +80,9 @@ pub(super) fn attempt(
     attempt: &WriteAttempt,
 ) -> Option<BootImageWrite> {
     let target = ObjectRef::of(find(set, snapshot)?);
-    let status = json!({ "attempt": attempt });
-    Some(BootImageWrite::HistoryStatus { target, status, recorded: Recorded::Attempt })
+    let fields = json!({ "attempt": attempt });
+    let recorded = Recorded::Attempt(set.object.uid.clone());
+    Some(BootImageWrite::Status { target, fields, recorded })
 }
 
 /// The history whose newest entry has the release of its image, if the golden ConfigMap names it.
@@ -97,14 +98,15 @@ fn with_release(mut history: History, golden: &Golden) -> History {
 
 fn create(set: MachineSet<'_>) -> BootImageWrite {
     let (namespace, name) = (set.object.namespace.clone(), set.reference().history_name());
-    let resource = BootImageKind::BootImageHistory.resource("v1alpha1");
+    let kind = BootImageKind::BootImageHistory;
+    let resource = kind.resource("v1alpha1");
     let body = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": { "namespace": namespace, "name": name },
         "spec": {},
     });
-    BootImageWrite::CreateHistory { namespace, name, body }
+    BootImageWrite::Create { kind, namespace, name, body, also: None }
 }
 
 /// To whole seconds, as other API clients do.

@@ -1,7 +1,7 @@
 //! Events about the conditions: when a problem begins and when it is over. Pure.
 
+use super::effect::ObjectRef;
 use super::report::{DEGRADED, EXPIRING, SKEWED};
-use super::write::ObjectRef;
 use crate::cluster_cache::BootImageKind;
 use crate::status::EventReason;
 use crate::status::new_event;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::memory::Memory;
 use crate::cluster_cache::{BootImageKind, SeenObject};
 use crate::user_data::FoundSecret;
 use crate::user_data::SecretRef;
@@ -39,12 +40,7 @@ pub(crate) struct BootImageSnapshot {
     pub user_data_secrets: BTreeSet<SecretRef>,
     /// UIDs of objects that our writes replaced in the version that is seen here.
     pub outdated: BTreeSet<String>,
-    /// Writes that are not tried now, by what they do: sets may share one.
-    pub failed_writes: BTreeMap<String, FailedWrite>,
-    /// Sets whose recorded attempt was not made.
-    pub unmade_attempts: BTreeSet<String>,
-    /// When the CAs of stubs that were read lately expire; none of one without a CA that is known.
-    pub stub_expiries: BTreeMap<SecretRef, Option<i64>>,
+    pub memory: Memory,
     /// Results of lookups: the Secrets with stubs.
     pub stubs: BTreeMap<SecretRef, FoundSecret>,
 }
@@ -58,16 +54,13 @@ pub(crate) enum GoldenState {
     Found(Box<Golden>),
 }
 
-/// Why a write is not tried now: the API server refused it, or another writer undid it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FailedWrite {
-    pub code: String,
-    pub message: String,
-    /// Whether a right is missing, which is not an error of the set.
-    pub is_forbidden: bool,
-}
-
 impl BootImageSnapshot {
+    /// UIDs and resourceVersions of all objects.
+    pub fn versions(&self) -> impl Iterator<Item = (&str, &str)> {
+        let objects = self.objects.values().flat_map(BTreeMap::values);
+        objects.map(|object| (&*object.uid, &*object.resource_version))
+    }
+
     /// All objects of a kind, sorted by namespace and name.
     pub fn list(&self, kind: BootImageKind) -> Vec<&SeenObject> {
         let objects = self.objects.get(&kind);

@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
+use super::effect::StubWrite;
 use super::limits::Limits;
 use super::machine_set::MachineSet;
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
-use super::write::StubWrite;
 use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_boot_image::{Stub, StubError};
 use mosb_image::Digest;
@@ -36,8 +36,6 @@ pub(super) enum StubStep {
     Ready(Option<StubSwitch>),
     LookUp(Vec<SecretRef>),
     Write(Box<StubWrite>),
-    /// Another set of this decision writes it.
-    InWork,
 }
 
 /// Another Secret with the stub of a set.
@@ -149,9 +147,6 @@ pub(super) fn stub_step(
     let what: Vec<String> = [converted, replaced].into_iter().flatten().collect();
     let upgrade = upgraded.as_ref().map(|new| (new.version().to_owned(), now));
     let Some(new) = with_ca.or(upgraded) else { return Ok(StubStep::Ready(None)) };
-    if limits.stubs_in_work.contains(&secret) {
-        return Ok(StubStep::InWork);
-    }
     let config = new.to_bytes();
     let (what, digest) = (what.join(", "), Digest::of(&config));
     let object = with_config(found.object, found.key, config, upgrade);

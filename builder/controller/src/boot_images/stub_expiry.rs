@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
 use super::stub::{stub_of, stub_secret};
@@ -13,11 +15,12 @@ pub(super) fn expiries<'s>(
     sets: impl Iterator<Item = MachineSet<'s>>,
     snapshot: &BootImageSnapshot,
     lookups: &mut BTreeSet<SecretRef>,
+    now: Timestamp,
 ) -> BTreeMap<SecretRef, i64> {
     let secrets: BTreeSet<SecretRef> = sets.filter_map(|set| stub_secret(set).ok()?).collect();
     let mut known = BTreeMap::new();
     for secret in secrets {
-        let remembered = snapshot.stub_expiries.get(&secret).copied();
+        let remembered = snapshot.memory.stub_expiry(&secret, now);
         match snapshot.stubs.get(&secret).map(expiry).or(remembered) {
             None => {
                 lookups.insert(secret);

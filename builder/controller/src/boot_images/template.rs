@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
+use super::effect::{BootImageWrite, ObjectRef};
 use super::machine_set::{MachineSet, TEMPLATE_NAME, TemplateRef};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
-use super::write::{BootImageWrite, ObjectRef};
 use crate::cluster_cache::{SeenObject, object_key};
 use mosb_boot_image::{Change, CloneError, TemplateClone};
 use mosb_types::Diagnostic as _;
@@ -33,7 +33,7 @@ pub(super) fn next_write(
         let name = clone.name(attempt)?;
         let key = object_key(&template.namespace, &name);
         let Some(there) = snapshot.get(reference.kind, &key) else {
-            return Ok(BootImageWrite::CreateTemplate {
+            return Ok(BootImageWrite::Create {
                 kind: reference.kind,
                 namespace: template.namespace.clone(),
                 name,

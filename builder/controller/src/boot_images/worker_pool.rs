@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
+use super::effect::Action;
 use super::plan::BootImagePlan;
 use super::report::{DEGRADED, error_message, is_degraded};
 use super::snapshot::BootImageSnapshot;
 use crate::object;
 use crate::status::set_condition;
 use mosb_plan::api::condition;
-use mosb_reconcile::write::{Action, NoEffect};
 
 /// Reasons of the condition.
 const FAILED: &str = "BootImageUpdateFailed";
@@ -21,7 +21,7 @@ pub(super) fn worker_condition(
     plan: &BootImagePlan,
     snapshot: &BootImageSnapshot,
     now: Timestamp,
-) -> Option<Action<NoEffect>> {
+) -> Option<Action> {
     let pool = snapshot.worker_pool.as_ref()?;
     if snapshot.other_controller.is_some() || pool.metadata.is_being_deleted() {
         return None;

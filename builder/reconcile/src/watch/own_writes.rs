@@ -1,7 +1,7 @@
 //! Our own writes that the cache may not show yet, so that nothing is decided from a view that is
 //! older than them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -11,8 +11,17 @@ use tokio::time::Instant;
 pub const OWN_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The writes of the last seconds, of all controllers of this process.
-#[derive(Debug, Default)]
-pub struct OwnWrites(Mutex<Writes>);
+#[derive(Debug)]
+pub struct OwnWrites {
+    writes: Mutex<Writes>,
+    timeout: Duration,
+}
+
+impl Default for OwnWrites {
+    fn default() -> Self {
+        Self { writes: Mutex::default(), timeout: OWN_WRITE_TIMEOUT }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Writes {
@@ -23,6 +32,11 @@ struct Writes {
 }
 
 impl OwnWrites {
+    /// Writes that count until a view confirms them: see [`unseen`](Self::unseen).
+    pub fn without_timeout() -> Self {
+        Self { timeout: Duration::MAX, ..Self::default() }
+    }
+
     /// Records that a write changed the object from the version `replaced` to `written`.
     pub fn record_write(&self, uid: &str, replaced: &str, written: &str) {
         if replaced != written {
@@ -50,10 +64,27 @@ impl OwnWrites {
             || writes.created.values().any(|(_, owner)| view.contains_key(owner.as_str()))
     }
 
+    /// The UIDs of the objects that a view shows in a version that a write replaced. Writes of all
+    /// other objects are forgotten. `view`: as for [`is_stale`](Self::is_stale).
+    pub fn unseen<'v>(
+        &self,
+        view: impl IntoIterator<Item = (&'v str, &'v str)>,
+    ) -> BTreeSet<String> {
+        let mut writes = self.lock();
+        if writes.replaced.is_empty() {
+            return BTreeSet::new();
+        }
+        let view = view.into_iter().map(|(uid, version)| (uid.to_owned(), version.to_owned()));
+        let replaced = view.filter(|seen| writes.replaced.contains_key(seen));
+        let unseen: BTreeSet<String> = replaced.map(|(uid, _)| uid).collect();
+        writes.replaced.retain(|(uid, _), _| unseen.contains(uid));
+        unseen
+    }
+
     /// The writes that are recent enough to count.
     fn lock(&self) -> MutexGuard<'_, Writes> {
-        let mut writes = self.0.lock().expect("it is not poisoned: maps don't panic");
-        let is_recent = |at: &Instant| at.elapsed() <= OWN_WRITE_TIMEOUT;
+        let mut writes = self.writes.lock().expect("it is not poisoned: maps don't panic");
+        let is_recent = |at: &Instant| at.elapsed() <= self.timeout;
         writes.replaced.retain(|_, at| is_recent(at));
         writes.created.retain(|_, (at, _)| is_recent(at));
         writes
@@ -80,6 +111,24 @@ mod tests {
             ("something else", &[("node", "1")], false),
         ] {
             assert_eq!(writes.is_stale(view.iter().copied()), is_stale, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_timeout_counts_until_it_is_seen() {
+        let writes = OwnWrites::without_timeout();
+        writes.record_write("a", "1", "2");
+        writes.record_write("a", "2", "3");
+        writes.record_write("b", "1", "2");
+        tokio::time::advance(OWN_WRITE_TIMEOUT * 100).await;
+        for (what, view, want) in [
+            ("before the writes", &[("a", "1"), ("b", "1")][..], &["a", "b"][..]),
+            ("between those of an object", &[("a", "2"), ("b", "2")], &["a"]),
+            ("after them", &[("a", "3")], &[]),
+            ("what was confirmed is forgotten", &[("a", "1"), ("b", "1")], &[]),
+        ] {
+            let unseen = writes.unseen(view.iter().copied());
+            assert_eq!(unseen.iter().collect::<Vec<_>>(), want, "{what}");
         }
     }
 

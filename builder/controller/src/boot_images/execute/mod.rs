@@ -1,18 +1,21 @@
 //! Sends the writes of boot images to the API server.
 
 use hyper::header::{CONTENT_TYPE, HeaderValue};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Patch;
 use kube::core::{ApiResource, DynamicObject, Request};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::contains::contains;
-use super::write::{BootImageWrite, ObjectRef};
+use super::effect::{BootImageEffect, BootImageWrite, ObjectRef, Recorded};
+use super::memory::is_general;
+use super::plan::Outcome;
+use super::reconciler::BootImageReconciler;
 use crate::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
 use mosb_reconcile::Problem;
 use mosb_reconcile::error::{self, Error};
-use mosb_reconcile::write::{ApplyError, Executor, patch_params, post_params};
+use mosb_reconcile::write::{ApplyError, Effects, ReconcilePass, patch_params, post_params};
 use mosb_types::ErrorClass;
 
 /// Media type of the operations.
@@ -31,50 +34,83 @@ fn api_of(client: &Client, target: &ObjectRef) -> Api<DynamicObject> {
     api(client, &target.kind.resource(&target.version), &target.namespace)
 }
 
-/// Sends one write. Returns whether it gave an object that is watched another version.
-pub(super) async fn execute(
-    executor: &Executor,
-    write: &BootImageWrite,
-) -> Result<bool, ApplyError> {
-    if !executor.lease.is_held() {
-        return Err(executor.lease.lost().into());
-    }
-    tracing::info!("{write}");
-    let client = &executor.client;
-    match write {
-        BootImageWrite::CreateHistory { namespace, body, .. } => {
-            let resource = BootImageKind::BootImageHistory.resource("v1alpha1");
-            create_watched(&api(client, &resource, namespace), body, write).await?;
-            Ok(false)
-        }
-        BootImageWrite::HistoryStatus { target, status, .. } => {
-            patch_status(client, target, status, write).await
-        }
-        BootImageWrite::Stub(stub) => {
-            let api: Api<Secret> = Api::namespaced(client.clone(), stub.secret.namespace());
-            let object = &stub.object.expose().0;
-            let written = api.replace(stub.secret.name(), &post_params(), object).await;
-            written.map(|_| false).map_err(|error| failed(write.to_string(), "update", error))
-        }
-        BootImageWrite::CreateTemplate { kind, namespace, body, also, .. } => {
-            if let Some(also) = also {
-                create_other(client, namespace, also, write).await?;
+impl Effects for BootImageReconciler {
+    type Effect = BootImageEffect;
+    type State = ();
+
+    /// A write of one set that is refused, or that was decided on an outdated view, does not end
+    /// the pass: the next one reports it, or tries it again.
+    async fn apply_effect(
+        &self,
+        BootImageEffect { set, write }: &BootImageEffect,
+        _: &mut ReconcilePass<()>,
+    ) -> Result<(), ApplyError> {
+        let Some(set) = set else { return self.send(write).await };
+        tracing::info!("{write}");
+        let result = self.send(write).await;
+        let refused = self.memory().record(write, &result, Timestamp::now());
+        match (&result, refused) {
+            (Ok(()), _) => {
+                if let BootImageWrite::Status { recorded: Recorded::Restored, .. } = write {
+                    self.metrics.count_boot_image_restore();
+                }
             }
-            let version = body["apiVersion"].as_str().and_then(|one| one.rsplit('/').next());
-            let resource = kind.resource(version.unwrap_or_default());
-            create_watched(&api(client, &resource, namespace), body, write).await?;
-            Ok(false)
+            (Err(error), Some(why)) => {
+                tracing::warn!(reason = error.code(), "{set}: {}", Outcome::from(why).reason());
+            }
+            (Err(error), None) if is_general(error) => return result,
+            (Err(error), None) => tracing::debug!("{error}"),
         }
-        BootImageWrite::Patch { target, operations } => patch_set(client, target, operations).await,
+        Ok(())
     }
 }
 
-/// Applies operations of RFC 6902 to the version that was seen. Returns whether that changed it.
+impl BootImageReconciler {
+    /// Sends one write.
+    async fn send(&self, write: &BootImageWrite) -> Result<(), ApplyError> {
+        let client = &self.executor.client;
+        match write {
+            BootImageWrite::Create { kind, namespace, body, also, .. } => {
+                if let Some(also) = also {
+                    create_other(client, namespace, also, write).await?;
+                }
+                let version = body["apiVersion"].as_str().and_then(|one| one.rsplit('/').next());
+                let resource = kind.resource(version.unwrap_or_default());
+                match create(&api(client, &resource, namespace), body, write).await? {
+                    Creation::There => Ok(()),
+                    // The watch will show it, and another name is taken.
+                    Creation::Differs => Err(ApplyError::Conflict(write.to_string())),
+                }
+            }
+            BootImageWrite::Status { target, fields, .. } => {
+                self.record(target, patch_status(client, target, fields, write).await?)
+            }
+            BootImageWrite::Stub(stub) => {
+                let api: Api<Secret> = Api::namespaced(client.clone(), stub.secret.namespace());
+                let object = &stub.object.expose().0;
+                let written = api.replace(stub.secret.name(), &post_params(), object).await;
+                written.map(drop).map_err(|error| failed(write.to_string(), "update", error))
+            }
+            BootImageWrite::Patch { target, operations } => {
+                self.record(target, patch_set(client, target, operations).await?)
+            }
+        }
+    }
+
+    /// Until the watch shows another version, nothing is decided from the replaced one.
+    fn record(&self, target: &ObjectRef, written: DynamicObject) -> Result<(), ApplyError> {
+        let version = written.metadata.resource_version.unwrap_or_default();
+        self.own_writes.record_write(&target.uid, &target.resource_version, &version);
+        Ok(())
+    }
+}
+
+/// Applies operations of RFC 6902 to the version that was seen.
 pub(super) async fn patch_set(
     client: &Client,
     target: &ObjectRef,
     operations: &[Value],
-) -> Result<bool, ApplyError> {
+) -> Result<DynamicObject, ApplyError> {
     // The API server compares it with the version that it has, and reports a conflict.
     let version = json!({ "op": "replace", "path": "/metadata/resourceVersion",
         "value": target.resource_version });
@@ -91,7 +127,7 @@ pub(super) async fn patch_set(
             ),
         ));
     }
-    Ok(is_new(&written, target))
+    Ok(written)
 }
 
 /// The path of an operation that the written object does not show.
@@ -124,7 +160,7 @@ pub(super) async fn patch_status(
     target: &ObjectRef,
     status: &Value,
     what: &impl ToString,
-) -> Result<bool, ApplyError> {
+) -> Result<DynamicObject, ApplyError> {
     let body =
         json!({ "metadata": { "resourceVersion": target.resource_version }, "status": status });
     let api = api_of(client, target);
@@ -142,19 +178,7 @@ pub(super) async fn patch_status(
             ),
         ));
     }
-    Ok(is_new(&written, target))
-}
-
-/// Creates the object with the conditions of the cluster, without a status.
-pub(super) async fn create_status(executor: &Executor) -> Result<(), ApplyError> {
-    let resource = BootImageKind::BootImageStatus.resource("v1alpha1");
-    let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind,
-        "metadata": { "name": super::STATUS_NAME }, "spec": {} });
-    create_watched(&api(&executor.client, &resource, ""), &body, &"bootimagestatus cluster").await
-}
-
-fn is_new(written: &DynamicObject, target: &ObjectRef) -> bool {
-    written.metadata.resource_version.as_deref() != Some(&target.resource_version)
+    Ok(written)
 }
 
 /// Whether there is an object as it should be.
@@ -163,19 +187,6 @@ enum Creation {
     There,
     /// One of this name has another spec.
     Differs,
-}
-
-/// Creates an object of a kind that is watched.
-async fn create_watched(
-    api: &Api<DynamicObject>,
-    body: &Value,
-    what: &impl ToString,
-) -> Result<(), ApplyError> {
-    match create(api, body, what).await? {
-        Creation::There => Ok(()),
-        // The watch will show it, and another name is taken.
-        Creation::Differs => Err(ApplyError::Conflict(what.to_string())),
-    }
 }
 
 /// Creates an object, or finds one with the same spec; ours may have defaults beside it.
@@ -266,6 +277,20 @@ fn failed(object: String, verb: &'static str, error: kube::Error) -> ApplyError 
             ApplyError::Conflict(object)
         }
         _ => ApplyError::Api(Error::api(object, verb)(error)),
+    }
+}
+
+/// Whether an object of the API server has what was sent: it may add defaults.
+fn contains(there: &Value, sent: &Value) -> bool {
+    match (there, sent) {
+        (Value::Object(there), Value::Object(sent)) => sent.iter().all(|(key, sent)| {
+            there.get(key).map_or(sent.is_null(), |there| contains(there, sent))
+        }),
+        (Value::Array(there), Value::Array(sent)) => {
+            there.len() == sent.len() && there.iter().zip(sent).all(|(a, b)| contains(a, b))
+        }
+        (Value::Null, Value::Object(sent)) => sent.is_empty(),
+        _ => there == sent,
     }
 }
 

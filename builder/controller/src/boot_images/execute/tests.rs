@@ -24,7 +24,7 @@ async fn a_set_is_patched_in_the_version_that_was_seen() {
         "metadata": { "name": "a", "resourceVersion": "8" } });
     let api = api(200, object);
     let test = json!({ "op": "test", "path": "/spec/x", "value": 1 });
-    assert!(patch_set(&api.client, &target(), std::slice::from_ref(&test)).await.unwrap());
+    patch_set(&api.client, &target(), std::slice::from_ref(&test)).await.unwrap();
     let version = json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": "7" });
     let sent = api.requests();
     let [sent] = &sent[..] else { panic!("{sent:?}") };
@@ -123,5 +123,21 @@ async fn a_changed_object_is_a_conflict_and_a_refusal_is_not() {
         let api = api(code, status);
         let error = patch_set(&api.client, &target(), &[]).await.unwrap_err();
         assert_eq!(error.class().is_none(), is_conflict, "{code} {message}: {error}");
+    }
+}
+
+#[test]
+fn an_object_is_the_same_if_it_has_what_was_sent() {
+    for (what, there, sent, want) in [
+        ("equal", json!({"a": 1}), json!({"a": 1}), true),
+        ("a default", json!({"a": 1, "b": 2}), json!({"a": 1}), true),
+        ("another value", json!({"a": 2}), json!({"a": 1}), false),
+        ("a field less", json!({}), json!({"a": 1}), false),
+        ("a longer list", json!({"a": [1, 2]}), json!({"a": [1]}), false),
+        ("a default in a list", json!({"a": [{"b": 1, "c": 1}]}), json!({"a": [{"b": 1}]}), true),
+        ("null is absent", json!({}), json!({"a": null}), true),
+        ("an empty spec", Value::Null, json!({}), true),
+    ] {
+        assert_eq!(contains(&there, &sent), want, "{what}");
     }
 }

@@ -3,11 +3,16 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use serde_json::json;
 
+use super::STATUS_NAME;
+use super::effect::{Action, BootImageEffect, BootImageWrite, ObjectRef, Recorded};
 use super::figures::{BootImageFigures, ExpiringStub, SkewFigures};
 use super::plan::{BootImagePlan, Outcome, SetPlan};
+use super::report_events::events;
 use super::snapshot::BootImageSnapshot;
-use super::write::ObjectRef;
+use super::worker_pool::worker_condition;
+use crate::cluster_cache::BootImageKind;
 use crate::status::set_condition;
 use mosb_plan::api::boot_images::ManagedKind;
 use mosb_plan::api::{Condition, condition};
@@ -42,6 +47,45 @@ pub(super) fn target(snapshot: &BootImageSnapshot) -> StatusTarget {
     let conditions = object.status.get("conditions").cloned().unwrap_or_default();
     let conditions = serde_json::from_value(conditions).unwrap_or_default();
     StatusTarget::Object(ObjectRef::of(object), conditions)
+}
+
+/// The writes of the conditions, with the events of a change. The status of an object that is not
+/// seen as we wrote it last waits.
+pub(super) fn actions(
+    plan: &BootImagePlan,
+    figures: &BootImageFigures,
+    snapshot: &BootImageSnapshot,
+    now: Timestamp,
+) -> Vec<Action> {
+    let effect = |write| Action::Effect(BootImageEffect { set: None, write });
+    let mut actions = Vec::new();
+    match target(snapshot) {
+        StatusTarget::Create => {
+            let is_needed = conditions(plan, figures, &[], now).is_some();
+            actions.extend(is_needed.then(|| effect(create_status())));
+        }
+        StatusTarget::Object(target, _) if snapshot.outdated.contains(&target.uid) => {}
+        StatusTarget::Object(target, before) => {
+            if let Some(list) = conditions(plan, figures, &before, now) {
+                let events = events(&target, &before, &list);
+                let (fields, recorded) = (json!({ "conditions": list }), Recorded::Seen);
+                actions.push(effect(BootImageWrite::Status { target, fields, recorded }));
+                actions.extend(events.into_iter().map(Action::Event));
+            }
+        }
+    }
+    actions.extend(worker_condition(plan, snapshot, now));
+    actions
+}
+
+/// Creates the object with the conditions of the cluster, without a status.
+fn create_status() -> BootImageWrite {
+    let kind = BootImageKind::BootImageStatus;
+    let resource = kind.resource("v1alpha1");
+    let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind,
+        "metadata": { "name": STATUS_NAME }, "spec": {} });
+    let (namespace, name) = (String::new(), STATUS_NAME.to_owned());
+    BootImageWrite::Create { kind, namespace, name, body, also: None }
 }
 
 /// The conditions after this pass; none if they are unchanged.

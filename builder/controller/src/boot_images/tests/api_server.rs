@@ -1,5 +1,8 @@
 //! How the API server applies patches, and what it counts.
 
+use kube::core::Status;
+use mosb_reconcile::Error;
+use mosb_reconcile::write::ApplyError;
 use serde_json::{Value, json};
 
 /// Operations of RFC 6902; a test that fails is a defect of the decision.
@@ -46,4 +49,10 @@ pub fn changed(object: &mut Value) {
     if !object["status"]["observedGeneration"].is_null() {
         object["status"]["observedGeneration"] = json!(generation);
     }
+}
+
+/// An answer of the API server to a write.
+pub fn refused(code: u16) -> ApplyError {
+    let status = Status::failure("by policy", "Reason").with_code(code).boxed();
+    Error::api("object x", "patch")(kube::Error::Api(status)).into()
 }

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::api_server::{changed, json_patch, merge};
+use super::api_server::{changed, json_patch, merge, refused};
 use crate::boot_images::decide::decide;
-use crate::boot_images::plan::{BootImagePlan, Outcome};
-use crate::boot_images::snapshot::{BootImageSnapshot, FailedWrite, GoldenState};
-use crate::boot_images::unmade::{UnmadeAttempts, WriteEnd};
-use crate::boot_images::write::{BootImageWrite, ObjectRef, Recorded};
+use crate::boot_images::effect::{BootImageWrite, ObjectRef, Recorded};
+use crate::boot_images::memory::Memory;
+use crate::boot_images::plan::BootImagePlan;
+use crate::boot_images::snapshot::{BootImageSnapshot, GoldenState};
 use crate::cluster_cache::{BootImageKind, SeenObject};
 use crate::user_data::{FoundSecret, SecretRef};
 use mosb_boot_image::{Architecture, Golden};
@@ -27,7 +27,7 @@ pub const ALL: &str = "bootImages: {machineManagers: [
   {resource: machinedeployments, apiGroup: cluster.x-k8s.io, selection: {mode: All}}]";
 pub const OLD: &str = "projects/fedora-coreos-cloud/global/images/fcos-41-1";
 pub const NEW: &str = "projects/fedora-coreos-cloud/global/images/fcos-41-2";
-const NAMESPACE: &str = "machines";
+pub const NAMESPACE: &str = "machines";
 
 #[derive(Clone)]
 pub struct FakeCluster {
@@ -43,12 +43,12 @@ pub struct FakeCluster {
     pub unread: BTreeMap<BootImageKind, String>,
     pub doubtful: BTreeMap<BootImageKind, String>,
     pub golden_doubt: Option<String>,
-    pub failed_writes: BTreeMap<String, FailedWrite>,
+    /// Of the program's process.
+    pub memory: Memory,
     /// Sets of which every write is refused.
     pub refused: BTreeSet<String>,
     /// Whether every write of an image is refused.
     pub refuses_images: bool,
-    pub unmade: UnmadeAttempts,
     pub writes: Vec<String>,
     /// How many images were recorded as restored.
     pub restores: usize,
@@ -69,10 +69,9 @@ impl FakeCluster {
             unread: BTreeMap::new(),
             doubtful: BTreeMap::new(),
             golden_doubt: None,
-            failed_writes: BTreeMap::new(),
+            memory: Memory::default(),
             refused: BTreeSet::new(),
             refuses_images: false,
-            unmade: UnmadeAttempts::default(),
             writes: Vec::new(),
             restores: 0,
             clock: 1_700_000_000,
@@ -219,12 +218,15 @@ impl FakeCluster {
             worker_pool: None,
             user_data_secrets: self.user_data_secrets.clone(),
             outdated: BTreeSet::new(),
-            failed_writes: self.failed_writes.clone(),
-            unmade_attempts: self.unmade.sets(),
-            stub_expiries: BTreeMap::new(),
+            memory: self.memory.clone(),
             stubs: BTreeMap::new(),
             objects,
         }
+    }
+
+    /// So many seconds pass.
+    pub fn wait(&mut self, seconds: i64) {
+        self.clock += seconds;
     }
 
     /// The decision, with all lookups.
@@ -263,16 +265,10 @@ impl FakeCluster {
         for (set, write) in writes.take(most) {
             let is_image = matches!(write, BootImageWrite::Patch { .. });
             let is_refused = self.refused.contains(&set.name) || self.refuses_images && is_image;
-            let end = if is_refused { WriteEnd::Refused } else { WriteEnd::Made };
-            self.unmade.note(&set.set, write, end);
-            if is_refused {
-                let failed = FailedWrite {
-                    code: "api-forbidden".to_owned(),
-                    message: "a policy says no".to_owned(),
-                    is_forbidden: false,
-                };
-                self.failed_writes.insert(write.fingerprint(), failed);
-            } else {
+            let result = if is_refused { Err(refused(403)) } else { Ok(()) };
+            let now = Timestamp::from_second(self.clock).unwrap();
+            self.memory.record(write, &result, now);
+            if !is_refused {
                 self.apply(write);
             }
         }
@@ -295,40 +291,6 @@ impl FakeCluster {
         panic!("it does not settle: {:?}", self.writes);
     }
 
-    /// What holds at every write.
-    fn check(&self, plan: &BootImagePlan) {
-        let mut rolled = BTreeSet::new();
-        for set in &plan.sets {
-            let may_write = matches!(set.outcome, Outcome::Current | Outcome::Updating);
-            assert!(may_write || set.write.is_none(), "{set:?}");
-            if let Some(BootImageWrite::Patch { target, .. }) = &set.write
-                && target.kind == BootImageKind::MachineDeployment
-            {
-                let object = &self.objects[&(target.kind, format!("{NAMESPACE}/{}", target.name))];
-                let on_delete =
-                    object.pointer("/spec/rollout/strategy/type") == Some(&json!("OnDelete"));
-                let yes = object["metadata"]["annotations"]["mosb.dev/boot-image-roll"] == "true";
-                assert!(yes || on_delete, "{}", target.name);
-                if !on_delete {
-                    let cluster = object["spec"]["clusterName"].to_string();
-                    assert!(rolled.insert(cluster), "two at once: {}", target.name);
-                    assert!(!self.is_rolling(), "one rolls already: {}", target.name);
-                }
-            }
-        }
-    }
-
-    fn is_rolling(&self) -> bool {
-        let deployments =
-            self.objects.iter().filter(|((kind, _), _)| *kind == BootImageKind::MachineDeployment);
-        let on_delete =
-            |one: &Value| one.pointer("/spec/rollout/strategy/type") == Some(&json!("OnDelete"));
-        deployments.map(|(_, one)| one).any(|one| {
-            let status = &one["status"];
-            !on_delete(one) && status["upToDateReplicas"].as_i64() < status["replicas"].as_i64()
-        })
-    }
-
     /// The machines of all MachineDeployments are replaced.
     pub fn finish_rollouts(&mut self) {
         let names: Vec<String> = self
@@ -346,22 +308,16 @@ impl FakeCluster {
 
     fn apply(&mut self, write: &BootImageWrite) {
         self.writes.push(write.to_string());
-        if let Some(undone) = write.if_undone() {
-            self.failed_writes.insert(write.fingerprint(), undone);
-        }
         match write {
-            BootImageWrite::CreateHistory { body, .. } => {
-                self.put(BootImageKind::BootImageHistory, body.clone());
-            }
-            BootImageWrite::HistoryStatus { target, status, recorded } => {
+            BootImageWrite::Status { target, fields, recorded } => {
                 self.restores += usize::from(*recorded == Recorded::Restored);
-                self.merge_status(target, status);
+                self.merge_status(target, fields);
             }
             BootImageWrite::Stub(write) => {
                 let object = serde_json::to_value(&write.object.expose().0).unwrap();
                 self.secrets.insert(write.secret.to_string(), object);
             }
-            BootImageWrite::CreateTemplate { kind, namespace, name, body, .. } => {
+            BootImageWrite::Create { kind, namespace, name, body, .. } => {
                 let key = (*kind, format!("{namespace}/{name}"));
                 if let Some(there) = self.objects.get(&key) {
                     assert_eq!(there["spec"], body["spec"]);

@@ -1,8 +1,9 @@
-mod api_server;
+pub(super) mod api_server;
 mod architecture;
 pub(super) mod fake_cluster;
 mod figures;
 mod gates;
+mod limits;
 mod managed_stub;
 mod many_sets;
 mod openshift;

@@ -1,8 +1,8 @@
 //! What happens to the sets of Cluster API, and in which order.
 
 use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
+use crate::boot_images::memory::Memory;
 use crate::boot_images::plan::Outcome;
-use crate::boot_images::unmade::UnmadeAttempts;
 use crate::cluster_cache::BootImageKind::{
     self, BootImageHistory, ClusterApiMachineSet, MachineDeployment,
 };
@@ -90,9 +90,26 @@ fn a_write_that_is_refused_stops_its_set_only() {
     assert_eq!(cluster.image(ClusterApiMachineSet, "b"), OLD);
     // The reason is over.
     cluster.refused.clear();
-    cluster.failed_writes.clear();
+    cluster.memory.failed.clear();
     cluster.settle();
     assert_eq!(cluster.image(ClusterApiMachineSet, "b"), NEW);
+}
+
+/// Else its event and its condition would come and go with each try.
+#[test]
+fn a_write_that_is_tried_again_is_reported_as_failed() {
+    let mut cluster = cluster(ClusterApiMachineSet, &["a"]);
+    cluster.refuses_images = true;
+    cluster.settle();
+    for (what, waited, is_tried) in [("not yet", 200, false), ("it is due", 200, true)] {
+        cluster.wait(waited);
+        let plan = cluster.decide();
+        assert_eq!(plan.sets[0].outcome.code(), "api-forbidden", "{what}");
+        assert_eq!(plan.sets[0].write.is_some(), is_tried, "{what}");
+    }
+    cluster.refuses_images = false;
+    cluster.settle();
+    assert_eq!(code(&mut cluster, "a"), "current");
 }
 
 #[test]
@@ -274,7 +291,7 @@ fn a_refused_write_does_not_count() {
             });
         }
         // It is tried again.
-        cluster.failed_writes.clear();
+        cluster.memory.failed.clear();
     }
     cluster.refuses_images = false;
     cluster.settle();
@@ -311,7 +328,7 @@ proptest::proptest! {
         for (at, (most, is_scaled, is_quick)) in steps.into_iter().enumerate() {
             if most == 0 {
                 // The program starts again.
-                cluster.unmade = UnmadeAttempts::default();
+                cluster.memory = Memory::default();
             }
             cluster.pass(most);
             if is_scaled {

@@ -136,6 +136,6 @@ fn a_secret_that_sets_share_is_refused_once_for_all_of_them() {
     }
     cluster.refused.insert("a".to_owned());
     cluster.pass(usize::MAX);
-    assert_eq!(codes(&cluster.pass(usize::MAX)), ["api-forbidden"; 2]);
+    assert_eq!(codes(&cluster.pass(usize::MAX)), ["no-right"; 2]);
     assert!(!cluster.writes.iter().any(|write| write.starts_with("secret")));
 }

@@ -1,5 +1,7 @@
 //! Stubs whose CA expires.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -9,7 +11,6 @@ use super::fake_cluster::FakeCluster;
 use super::openshift::{cluster, set};
 use crate::boot_images::decide::decide;
 use crate::boot_images::figures::{BootImageFigures, figures};
-use crate::boot_images::stub_expiry::expiry;
 use crate::user_data::SecretRef;
 
 /// A Secret with a stub whose CA expires on the first day of this year, or that has none.
@@ -31,11 +32,11 @@ fn figures_at(cluster: &FakeCluster, day: &str, is_remembered: bool) -> BootImag
     let now: Timestamp = format!("{day}T00:00:00Z").parse().unwrap();
     let mut snapshot = cluster.snapshot();
     for secret in decide(&snapshot, now).lookups {
-        let found = cluster.secret(&secret);
+        let found = BTreeMap::from([(secret.clone(), cluster.secret(&secret))]);
         if is_remembered {
-            snapshot.stub_expiries.insert(secret, expiry(&found));
+            snapshot.memory.record_stubs(&found, now);
         } else {
-            snapshot.stubs.insert(secret, found);
+            snapshot.stubs.extend(found);
         }
     }
     let plan = decide(&snapshot, now);

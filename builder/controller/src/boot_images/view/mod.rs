@@ -1,6 +1,5 @@
 //! `mosb boot-images`: what the commands show, and the changes that they make.
 
-mod find_set;
 pub(super) mod rbac;
 mod request;
 
@@ -15,15 +14,14 @@ use super::execute::{patch_set, patch_status};
 use super::figures::{BootImageFigures, figures};
 use super::history;
 use super::machine_set::{MachineSet, SET_KINDS};
-use super::observe::{Remembered, observe};
+use super::observe::observe;
 use super::pin::PIN;
 use super::report::{EXPIRING, StatusTarget, skew_message, target};
 use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::open_gate;
 use crate::cluster_cache::ClusterCache;
 use crate::namespaces::Namespaces;
-use find_set::find;
-use mosb_boot_image::{RestoreError, SetRefError};
+use mosb_boot_image::{RestoreError, SetQuery, SetRef, SetRefError};
 use mosb_plan::api::condition;
 use mosb_reconcile::error::Error;
 use mosb_reconcile::write::ApplyError;
@@ -120,7 +118,7 @@ pub enum BootImageRequestError {
 
 async fn read(client: &Client, namespaces: &Namespaces) -> Result<BootImageSnapshot, Error> {
     let cache = ClusterCache::read_boot_images(client, namespaces).await?;
-    Ok(observe(&cache, &Remembered::default()))
+    Ok(observe(&cache))
 }
 
 /// All selected sets. Stubs are not read, so a set whose stub is broken counts as one that gets its
@@ -227,6 +225,17 @@ pub async fn change_boot_image(
         patch_status(client, target, status, target).await.map_err(refused)?;
     }
     Ok(())
+}
+
+/// The one set that `[[NAMESPACE/]KIND[.GROUP]/]NAME` means.
+fn find<'s>(snapshot: &'s BootImageSnapshot, text: &str) -> Result<MachineSet<'s>, SetRefError> {
+    let objects = SET_KINDS.into_iter().flat_map(|kind| snapshot.list(kind));
+    let sets: Vec<MachineSet<'s>> = objects.filter_map(MachineSet::new).collect();
+    let references: Vec<SetRef> = sets.iter().map(|set| set.reference()).collect();
+    let query: SetQuery = text.parse()?;
+    let found = query.find(&references)?;
+    let set = sets.into_iter().find(|set| set.reference() == *found);
+    set.ok_or_else(|| SetRefError::Missing(text.to_owned()))
 }
 
 fn refused(error: ApplyError) -> BootImageRequestError {

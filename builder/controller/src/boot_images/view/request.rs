@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::BootImageRequestError;
-use super::find_set::find;
+use super::find;
+use crate::boot_images::effect::ObjectRef;
 use crate::boot_images::history;
 use crate::boot_images::judge::platform;
 use crate::boot_images::machine_set::MachineSet;
 use crate::boot_images::pin::{ALWAYS, PIN};
 use crate::boot_images::snapshot::BootImageSnapshot;
 use crate::boot_images::template;
-use crate::boot_images::write::ObjectRef;
 use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{HistoryDetail, Release, Verdict, restore};
 

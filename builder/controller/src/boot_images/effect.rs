@@ -4,12 +4,23 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::snapshot::FailedWrite;
-use crate::cluster_cache::{BootImageKind, SeenObject};
+use super::obstacle::Failure;
+use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use crate::user_data::SecretRef;
 use mosb_build::SecretObject;
 use mosb_image::Digest;
 use mosb_types::Secret;
+
+pub(super) type Action = mosb_reconcile::write::Action<BootImageEffect>;
+
+/// A write to an object of a kind that the cluster may not have.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BootImageEffect {
+    /// The set that it is for. If it is refused, the writes of other sets are made all the same.
+    /// None for what is reported of all sets.
+    pub set: Option<String>,
+    pub write: BootImageWrite,
+}
 
 /// An object that exists, in the version that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,34 +38,33 @@ pub(crate) struct ObjectRef {
 /// One write. Applying it twice has the result of applying it once.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum BootImageWrite {
-    /// Create the record of a set, without a status.
-    CreateHistory { namespace: String, name: String, body: Value },
-    /// Replace fields of the status of a record.
-    HistoryStatus { target: ObjectRef, status: Value, recorded: Recorded },
-    /// Replace a Secret with a stub, in the version that was read.
-    Stub(Box<StubWrite>),
-    /// Create a template, or find the same one.
-    CreateTemplate {
+    /// Create an object that is watched, or find the same one.
+    Create {
         kind: BootImageKind,
+        /// Empty for cluster-scoped kinds.
         namespace: String,
         name: String,
         body: Value,
-        /// An object that must exist before the template is used.
+        /// An object that must exist before.
         also: Option<Value>,
     },
+    /// Replace fields of a status.
+    Status { target: ObjectRef, fields: Value, recorded: Recorded },
+    /// Replace a Secret with a stub, in the version that was read.
+    Stub(Box<StubWrite>),
     /// Change fields of a set, as JSON patch.
     Patch { target: ObjectRef, operations: Vec<Value> },
 }
 
-/// What the status of a record gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a status gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Recorded {
-    /// What is seen of the set.
+    /// What is seen.
     Seen,
     /// An earlier image that was put back.
     Restored,
-    /// The attempt to write an image, which follows.
-    Attempt,
+    /// The attempt to write an image to the set with this UID, which follows.
+    Attempt(String),
 }
 
 /// The new content of a stub.
@@ -84,27 +94,25 @@ impl ObjectRef {
 impl BootImageWrite {
     /// Why the same write is not made again soon after it succeeded: another writer undid it. The
     /// history of a set bounds what is written to the set itself.
-    pub fn if_undone(&self) -> Option<FailedWrite> {
+    pub fn if_undone(&self) -> Option<Failure> {
         let Self::Stub(write) = self else { return None };
         let StubWrite { secret, what, .. } = &**write;
-        Some(FailedWrite {
-            code: "stub-not-kept".to_owned(),
-            message: format!(
+        Some(Failure::new(
+            "stub-not-kept",
+            format!(
                 "Secret {secret} with its user data: mosb changed it ({what}), and another writer or a webhook put its content back; change it there, or let that leave this Secret alone; mosb tries again within an hour"
             ),
-            is_forbidden: false,
-        })
+        ))
     }
 
     /// What the write does, regardless of the version of the object: a write that was refused is
     /// refused again as long as this is the same.
     pub fn fingerprint(&self) -> String {
         match self {
-            Self::CreateHistory { namespace, name, .. } => format!("record {namespace}/{name}"),
+            Self::Create { .. } => self.to_string(),
             // The time in it does not count as a difference.
-            Self::HistoryStatus { target, .. } => format!("record {target}"),
+            Self::Status { target, .. } => format!("status {target}"),
             Self::Stub(write) => format!("stub {} {}", write.secret, write.digest),
-            Self::CreateTemplate { namespace, name, .. } => format!("template {namespace}/{name}"),
             Self::Patch { target, operations } => {
                 format!("patch {} {operations:?}", target.uid)
             }
@@ -113,23 +121,30 @@ impl BootImageWrite {
 }
 
 /// For the log.
+impl fmt::Display for BootImageEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write.fmt(f)
+    }
+}
+
+/// For the log.
 impl fmt::Display for BootImageWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CreateHistory { namespace, name, .. } => {
-                write!(f, "creating bootimagehistory {namespace}/{name}")
+            Self::Create { kind, namespace, name, .. } => {
+                let kind = match kind {
+                    BootImageKind::BootImageHistory => "bootimagehistory",
+                    BootImageKind::BootImageStatus => "bootimagestatus",
+                    kind => kind.as_str(),
+                };
+                write!(f, "creating {kind} {}", object_key(namespace, name))
             }
-            Self::HistoryStatus { target, .. } => {
+            Self::Status { target, .. } if target.kind == BootImageKind::BootImageHistory => {
                 write!(f, "status of bootimagehistory {}/{}", target.namespace, target.name)
             }
+            Self::Status { target, .. } => target.fmt(f),
             Self::Stub(write) => write!(f, "secret {}: {}", write.secret, write.what),
-            Self::CreateTemplate { kind, namespace, name, .. } => {
-                write!(f, "creating {} {namespace}/{name}", kind.as_str())
-            }
-            Self::Patch { target, .. } => {
-                let ObjectRef { kind, namespace, name, .. } = target;
-                write!(f, "boot image of {} {namespace}/{name}", kind.as_str())
-            }
+            Self::Patch { target, .. } => write!(f, "boot image of {target}"),
         }
     }
 }
@@ -137,7 +152,6 @@ impl fmt::Display for BootImageWrite {
 /// `MachineSet a/b`.
 impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = crate::cluster_cache::object_key(&self.namespace, &self.name);
-        write!(f, "{} {key}", self.kind.as_str())
+        write!(f, "{} {}", self.kind.as_str(), object_key(&self.namespace, &self.name))
     }
 }
