@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mosb_build::result_dir::ResultDir;
 use mosb_image::Digest;
+use mosb_plan::payload::BuildSpec;
 use serde_json::{Value, json};
 
 use mosb_tests::build_fixture::names;
@@ -53,6 +54,13 @@ impl SidecarConfig {
         for folder in ["result", "failure"] {
             fs::create_dir(post.folder(folder)).unwrap();
         }
+        let image = format!("quay.io/os@sha256:{}", "0".repeat(64));
+        let spec = json!({
+            "format": BuildSpec::FORMAT, "build": BUILD, "namespace": post.namespace.name,
+            "machineConfig": "/none", "base": image, "baseName": image, "platform": "linux/amd64",
+            "push": "quay.io/os", "buildOn": "os-change", "nodes": "any", "prepared": "without",
+        });
+        fs::write(post.folder("build.json"), spec.to_string()).unwrap();
         let token = post.namespace.kubectl(&["create", "token", "sidecar"]).ok().text();
         post.write_kubeconfig(token.trim());
         post
@@ -94,22 +102,19 @@ impl SidecarConfig {
     }
 
     fn start(&self) -> Child {
-        let (result, failure) = (self.folder("result"), self.folder("failure"));
+        let path = |name| self.folder(name).display().to_string();
+        let (spec, result, failure) = (path("build.json"), path("result"), path("failure"));
         let mut command = self.mosb.command([
             "job",
             "wait-for-done",
+            "--spec",
+            &spec,
             "--result",
-            result.to_str().unwrap(),
+            &result,
             "--failure",
-            failure.to_str().unwrap(),
-            "--config-map",
-            NAME,
-            "--namespace",
-            &self.namespace.name,
+            &failure,
             "--job-uid",
             &self.uid,
-            "--build-name",
-            BUILD,
         ]);
         command.env("KUBECONFIG", self.kubeconfig());
         let log = fs::File::create(self.mosb.home().join("log")).unwrap();

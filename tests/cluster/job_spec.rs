@@ -128,6 +128,7 @@ fn all_but_buildah_passes_restricted() {
     assert!((1..JOBS.len()).contains(&with_buildah), "{with_buildah}");
 }
 
+const SPEC: &str = "/run/mosb/spec/build.json";
 /// Files below a folder, without those by which the kubelet changes all at once.
 const LIST: &str = "find -L /run/mosb /etc/containers/certs.d /var/run/secrets -type f ! -path '*/..*' 2>/dev/null | sort";
 
@@ -176,6 +177,7 @@ fn each_container_finds_what_is_its_own() {
         "/run/mosb/machine-config/1/machineconfig.json.gz",
         "/run/mosb/registries/registries.conf",
         "/run/mosb/registry-trust/registry-trust.pem",
+        SPEC,
         "/run/mosb/trust-bundle/openshift-config-user-ca-bundle.crt",
     ];
     let token = ["ca.crt", "namespace", "token"]
@@ -183,7 +185,7 @@ fn each_container_finds_what_is_its_own() {
     let lines =
         |parts: &[&[&str]]| parts.concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let token: Vec<&str> = token.iter().map(String::as_str).collect();
-    assert_eq!(logs("wait-for-done"), lines(&[&["65532", uid], &token]));
+    assert_eq!(logs("wait-for-done"), lines(&[&["65532", uid], &[SPEC], &token]));
     let administrators = [
         "/run/mosb/etc-pki-entitlement/x",
         "/run/mosb/etc-pki-rpm-gpg/x",

@@ -1,6 +1,7 @@
 //! The shared fixture for tests of `mosb job`: the volumes of a pod, and a stand-in for the sidecar
 //! that acknowledges results.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,12 +13,16 @@ use std::time::Duration;
 use mosb_build::JobResult;
 use mosb_build::result_dir::{Acknowledgement, ResultDir};
 use mosb_image::Digest;
-use mosb_plan::api::RenderedConfig;
-use mosb_plan::payload;
+use mosb_plan::api::{BuildOn, RenderedConfig};
+use mosb_plan::payload::{self, BuildSpec, PreparedImageUse};
+use mosb_plan::plan::{BuilderNodes, default_build_on};
 use serde_json::Value;
 
 use mosb_tests::build_fixture;
 use mosb_tests::{Finished, Mosb, Registry};
+
+/// What a test gives like arguments, and the controller writes into the document of inputs.
+const INPUTS: [&str; 4] = ["--containerfile", "--base-tree", "--prepared", "--prepared-tree"];
 
 /// The parts of a pod without its containers: a user, volumes, and the controller's plan.
 #[derive(Debug)]
@@ -27,6 +32,7 @@ pub struct Pod {
     base: String,
     base_name: String,
     push: String,
+    build_on: BuildOn,
     /// Additional flags for all commands.
     pub more: Vec<String>,
 }
@@ -69,6 +75,7 @@ impl Pod {
             build: planned["buildName"].as_str().unwrap().to_owned(),
             base: planned["base"]["image"].as_str().unwrap().to_owned(),
             base_name: planned["base"]["name"].as_str().unwrap().to_owned(),
+            build_on: default_build_on(&parsed(config)),
             mosb,
             push,
             more,
@@ -78,8 +85,7 @@ impl Pod {
     }
 
     fn mount(&self, config: &str) {
-        let config = RenderedConfig::from_value(serde_json::from_str(config).unwrap()).unwrap();
-        let maps = payload::pack(&config, &self.build.parse().unwrap(), None);
+        let maps = payload::pack(&parsed(config), &self.build.parse().unwrap(), None);
         for (at, map) in maps.iter().enumerate() {
             let folder = self.volume("mc").join(at.to_string());
             fs::create_dir_all(&folder).unwrap();
@@ -94,30 +100,60 @@ impl Pod {
         self.mosb.home().join(name)
     }
 
-    /// The arguments of `job build` or `job push` without the paths of outputs.
-    fn words(&self, command: &str) -> Vec<String> {
-        let machine_config = self.volume("mc").display().to_string();
-        let log = self.volume("termination-log").display().to_string();
-        let words = [
-            "job",
-            command,
-            "--machine-config",
-            &machine_config,
-            "--base",
-            &self.base,
-            "--base-name",
-            &self.base_name,
-            "--platform",
-            "linux/amd64",
-            "--build-name",
-            &self.build,
-            "--push",
-            &self.push,
-            "--termination-log",
-            &log,
-        ];
-        let words = words.map(str::to_owned).into_iter();
-        words.chain(self.more.iter().cloned()).collect()
+    /// The arguments of a command without the paths of outputs. Those of [`INPUTS`] are in the document
+    /// of inputs instead, which is written for this command.
+    fn words(&self, command: &str, more: &[&str]) -> Vec<String> {
+        let path = |name| self.volume(name).display().to_string();
+        let (spec, log) = (path("build.json"), path("termination-log"));
+        let words = ["job", command, "--spec", &spec, "--termination-log", &log];
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        let given = self.more.iter().map(String::as_str).chain(more.iter().copied());
+        let mut inputs = BTreeMap::new();
+        let mut given = given.peekable();
+        while let Some(word) = given.next() {
+            if word == "--prepare" {
+                inputs.insert(word, "");
+            } else if INPUTS.contains(&word) {
+                inputs.insert(word, given.next().unwrap());
+            } else {
+                words.push(word.to_owned());
+            }
+        }
+        let text = self.spec(&inputs).to_json();
+        // Other tests may read it.
+        if fs::read_to_string(&spec).ok().as_ref() != Some(&text) {
+            fs::write(&spec, text).unwrap();
+        }
+        words
+    }
+
+    fn spec(&self, inputs: &BTreeMap<&str, &str>) -> BuildSpec {
+        let image = |name| inputs.get(name).map(|image| image.parse().unwrap());
+        let prepared = match (image("--prepared"), inputs.contains_key("--prepare")) {
+            (Some(image_on), _) => {
+                PreparedImageUse::On { image: image_on, tree: image("--prepared-tree") }
+            }
+            (None, true) => PreparedImageUse::Make,
+            (None, false) => PreparedImageUse::Without,
+        };
+        BuildSpec {
+            format: BuildSpec::FORMAT,
+            build: self.build.parse().unwrap(),
+            namespace: "mosb-system".to_owned(),
+            machine_config: self.volume("mc"),
+            containerfile: inputs.get("--containerfile").map(PathBuf::from),
+            trust_bundle: None,
+            base: self.base.parse().unwrap(),
+            base_name: self.base_name.clone().try_into().unwrap(),
+            extensions_image: None,
+            platform: "linux/amd64".parse().unwrap(),
+            push: self.push.parse().unwrap(),
+            build_args: BTreeMap::new(),
+            build_on: self.build_on,
+            nodes: BuilderNodes::Any,
+            base_tree: image("--base-tree"),
+            prepared,
+        }
     }
 
     fn at(&self, flag: &str, volume: &str) -> [String; 2] {
@@ -126,33 +162,33 @@ impl Pod {
 
     /// The command `job build --result`.
     pub fn direct(&self, more: &[&str]) -> Command {
-        let words = self.words("build").into_iter();
+        let words = self.words("build", more).into_iter();
         let words = words.chain(self.at("--result", "result"));
-        self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
+        self.start(words)
     }
 
     /// The command `job build --image`.
     pub fn containerfile(&self, more: &[&str]) -> Command {
-        let words = self.words("build").into_iter();
+        let words = self.words("build", more).into_iter();
         let words = words.chain(self.at("--image", "image"));
         let words = words.chain(self.at("--failure", "failure"));
-        self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
+        self.start(words)
     }
 
     /// The command `job fetch`.
     pub fn fetch(&self, more: &[&str]) -> Command {
-        let words = self.words("fetch").into_iter();
+        let words = self.words("fetch", more).into_iter();
         let words = words.chain(self.at("--image", "image"));
         let words = words.chain(self.at("--result", "result"));
-        self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
+        self.start(words)
     }
 
     /// The command `job push`.
     pub fn push(&self, more: &[&str]) -> Command {
-        let words = self.words("push").into_iter();
+        let words = self.words("push", more).into_iter();
         let words = words.chain(self.at("--image", "image"));
         let words = words.chain(self.at("--result", "result"));
-        self.start(words.chain(more.iter().map(|word| (*word).to_owned())))
+        self.start(words)
     }
 
     fn start(&self, words: impl Iterator<Item = String>) -> Command {
@@ -185,6 +221,10 @@ impl Pod {
         let _sidecar = Sidecar::start(&self.volume("result"));
         ended(command)
     }
+}
+
+fn parsed(config: &str) -> RenderedConfig {
+    RenderedConfig::from_value(serde_json::from_str(config).unwrap()).unwrap()
 }
 
 /// Runs a command to its end.

@@ -50,7 +50,7 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
     let times = race(vec![
         Contender::new("in the cluster, from the pool's change to its status", rounds, || {
             let phases = site.round(&cluster, &cluster.pool);
-            assert_direct(&phases.pod, None);
+            assert_direct(&phases.pod);
             let total = phases.total();
             built.borrow_mut().push(phases);
             total

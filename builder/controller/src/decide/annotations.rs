@@ -6,6 +6,7 @@ use crate::workload::InputKind;
 use crate::workload::Workload;
 use mosb_build::JobMethod;
 use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_plan::payload::BuildSpec;
 
 pub(super) fn attempt_of(workload: &Workload) -> u32 {
     let attempt = workload.annotation(labels::ATTEMPT);
@@ -22,6 +23,17 @@ pub(super) fn needs_of(workload: &Workload) -> BTreeSet<(InputKind, String)> {
             Some((InputKind::named(kind)?, name.to_owned()))
         })
         .collect()
+}
+
+/// Whether the containers of a workload read the inputs of a build as this version writes them. An
+/// OpenShift Build has none of our containers.
+pub(super) fn reads_build_spec(workload: &Workload) -> bool {
+    match workload {
+        Workload::Job(_) | Workload::Pod(_) => {
+            workload.annotation(labels::BUILD_SPEC) == Some(&*BuildSpec::FORMAT.to_string())
+        }
+        Workload::Build(_) => true,
+    }
 }
 
 pub(super) fn number_annotation(build: &MachineOsBuild, key: &str) -> u32 {

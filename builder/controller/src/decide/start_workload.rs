@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
-use super::annotations::{method_of, needs_of};
+use super::annotations::{method_of, needs_of, reads_build_spec};
 use super::attempt_failure::AttemptFailure;
 use super::create_build::MAX_LABEL_VALUE;
 use super::prepared_base::{PreparedChoice, prepared_use};
@@ -177,6 +177,11 @@ impl<'a> DecisionBuilder<'a> {
         if !missing {
             let patch = release.map(|spec| Patch { spec, ..Patch::default() });
             self.actions.extend(patch.map(|patch| Action::Patch(workload.into(), patch)));
+            return Ok(None);
+        }
+        if !reads_build_spec(workload) {
+            // Another version created it, whose containers can't read what this one writes.
+            self.delete_workload(workload);
             return Ok(None);
         }
         match self.plan(|| self.plan_lookup(Some(build), workload.builder()))? {

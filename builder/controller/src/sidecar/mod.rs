@@ -20,11 +20,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use self::validate_result::{validate_build_failure, validate_push_result};
-use crate::workload::is_workload_owner;
+use crate::workload::{is_workload_owner, result_name};
 use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
 use mosb_image::Digest;
 use mosb_plan::api::BuildName;
+use mosb_plan::payload::BuildSpec;
 use mosb_reconcile::waits::RESULT_DELIVERY;
 use mosb_types::Diagnostic;
 
@@ -47,6 +48,19 @@ pub struct SidecarConfig {
     /// UID of the Job that owns the ConfigMap.
     pub job_uid: String,
     pub build: BuildName,
+}
+
+impl SidecarConfig {
+    /// Of a build with these inputs.
+    pub fn new(
+        spec: BuildSpec,
+        job_uid: String,
+        result: PathBuf,
+        failure: Option<PathBuf>,
+    ) -> Self {
+        let BuildSpec { build, namespace, .. } = spec;
+        Self { result, failure, config_map: result_name(&build), namespace, job_uid, build }
+    }
 }
 
 /// Why a result can't be reported.

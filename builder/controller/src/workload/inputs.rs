@@ -15,13 +15,18 @@ use super::names::{
 use super::{Input, JobRequest, security_context_constraints, template};
 use mosb_build::{DOCKER_CONFIG_KEY, NamedSecret};
 use mosb_plan::api::{ImageBuilderType, label_value, labels, object_name};
-use mosb_plan::payload;
+use mosb_plan::payload::{self, BUILD_SPEC_KEY};
 
 /// Everything that a [`Workload`](super::Workload) needs, owned by the one with this UID.
 pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
     let context = request.openshift.iter().flat_map(|source| &source.context);
-    let maps = context.map(|one| &one.map).chain(&request.payload);
-    let mut inputs: Vec<Input> = maps.map(|map| carried(request, map)).collect();
+    let context = context.map(|one| carried(request, &one.map));
+    let mut payload: Vec<_> = request.payload.iter().map(|map| carried(request, map)).collect();
+    if let Some(config) = payload.first_mut() {
+        let data = config.data.get_or_insert_default();
+        data.insert(BUILD_SPEC_KEY.to_owned(), request.spec.to_json());
+    }
+    let mut inputs: Vec<Input> = context.chain(payload).map(Input::ConfigMap).collect();
     inputs.push(credentials(request, PULL, &request.pull));
     inputs.push(credentials(request, PUSH, &request.push_secret));
     inputs.extend(request.copies.iter().map(|copy| {
@@ -48,7 +53,7 @@ pub fn inputs(request: &JobRequest, uid: &str) -> Vec<Input> {
 }
 
 /// A part of the payload, with the common labels and annotations.
-fn carried(request: &JobRequest, map: &payload::ConfigMap) -> Input {
+fn carried(request: &JobRequest, map: &payload::ConfigMap) -> ConfigMap {
     let value = serde_json::to_value(map).expect("texts are JSON");
     let mut object: ConfigMap =
         serde_json::from_value(value).expect("a ConfigMap in the API's form");
@@ -56,12 +61,12 @@ fn carried(request: &JobRequest, map: &payload::ConfigMap) -> Input {
     let own = object.metadata.annotations.take().unwrap_or_default();
     meta.annotations.get_or_insert_default().extend(own);
     object.metadata = meta;
-    Input::ConfigMap(object)
+    object
 }
 
 fn config_map(request: &JobRequest, prefix: &str, data: BTreeMap<String, String>) -> Input {
     Input::ConfigMap(ConfigMap {
-        metadata: metadata(request, object_name(prefix, &request.build)),
+        metadata: metadata(request, object_name(prefix, &request.spec.build)),
         data: Some(data),
         ..ConfigMap::default()
     })
@@ -93,7 +98,7 @@ fn certificates(request: &JobRequest) -> Option<Input> {
 
 fn secret(request: &JobRequest, prefix: &str, data: BTreeMap<String, ByteString>) -> Secret {
     Secret {
-        metadata: metadata(request, object_name(prefix, &request.build)),
+        metadata: metadata(request, object_name(prefix, &request.spec.build)),
         data: Some(data),
         ..Secret::default()
     }
@@ -132,16 +137,16 @@ pub fn account_before(request: &JobRequest) -> ServiceAccount {
 
 fn account(request: &JobRequest) -> ServiceAccount {
     let mut account = template::service_account();
-    account.metadata = metadata(request, object_name(ACCOUNT, &request.build));
+    account.metadata = metadata(request, object_name(ACCOUNT, &request.spec.build));
     account
 }
 
 fn rights(request: &JobRequest) -> [Input; 2] {
-    let name = object_name(ACCOUNT, &request.build);
+    let name = object_name(ACCOUNT, &request.spec.build);
     let mut role = template::role();
     role.metadata = metadata(request, name.clone());
     for rule in role.rules.iter_mut().flatten() {
-        rule.resource_names = Some(vec![result_name(&request.build)]);
+        rule.resource_names = Some(vec![result_name(&request.spec.build)]);
     }
     if let Some(rule) = security_context_constraints::rule(request) {
         role.rules.get_or_insert_default().push(rule);
@@ -152,7 +157,7 @@ fn rights(request: &JobRequest) -> [Input; 2] {
     binding.subjects = Some(vec![Subject {
         kind: "ServiceAccount".to_owned(),
         name,
-        namespace: Some(request.namespace.clone()),
+        namespace: Some(request.spec.namespace.clone()),
         ..Subject::default()
     }]);
     [Input::Role(role), Input::RoleBinding(binding)]
@@ -160,7 +165,7 @@ fn rights(request: &JobRequest) -> [Input; 2] {
 
 fn result(request: &JobRequest, uid: &str) -> Input {
     let mut result = template::result();
-    result.metadata = metadata(request, result_name(&request.build));
+    result.metadata = metadata(request, result_name(&request.spec.build));
     let annotations = result.metadata.annotations.get_or_insert_default();
     annotations.insert(labels::JOB_UID.to_owned(), uid.to_owned());
     let own = result.metadata.labels.get_or_insert_default();

@@ -9,42 +9,37 @@ use k8s_openapi::api::core::v1::{
 use super::inputs::certs_key;
 use super::metadata::{all_annotations, all_labels, by_build, metadata};
 use super::names::{
-    ACCOUNT, CERTS, IMAGE_BUILD, IMAGE_FETCH, IMAGE_PUSH, PROXY, PULL, PUSH, REGISTRIES,
-    WAIT_FOR_DONE, input_names, volumes,
+    ACCOUNT, CERTS, IMAGE_BUILD, IMAGE_FETCH, IMAGE_PUSH, POLICY_KEY, PROXY, PULL, PUSH,
+    REGISTRIES, REGISTRIES_KEY, WAIT_FOR_DONE, input_names, mounts, volumes,
 };
 use super::volume::Volumes;
 use super::{
-    JobRequest, MachineRole, PreparedImageUse, arguments, placement, resources,
-    security_context_constraints, template,
+    JobRequest, MachineRole, placement, resources, security_context_constraints, template,
 };
 use mosb_build::JobMethod;
 use mosb_plan::api::cluster_settings::StorageDriver;
 use mosb_plan::api::{job_name, labels, object_name};
-use mosb_plan::payload::{CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, TRUST_BUNDLE_KEY};
+use mosb_plan::payload::{
+    BuildSpec, CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, PreparedImageUse, TRUST_BUNDLE_KEY,
+};
 
-/// A suspended Job, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists its inputs.
+/// A suspended Job, owned by its MachineOSBuild. Annotation `mosb.dev/needs` lists its inputs, and
+/// `mosb.dev/build-spec` has the format of the one that its containers read.
 pub fn job(request: &JobRequest) -> Job {
     let mut job = template::job(request.method);
-    job.metadata = metadata(request, job_name(&request.build));
+    job.metadata = metadata(request, job_name(&request.spec.build));
     job.metadata.owner_references = Some(vec![by_build(request)]);
     let spec = job.spec.as_mut().expect("a test fills both templates");
     fill_spec(spec, request);
-    let needs = input_names(&job, &request.build);
+    let needs = input_names(&job, &request.spec.build);
     let needs: Vec<_> = needs.iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
     job.metadata.annotations.get_or_insert_default().extend([
         (labels::ATTEMPT.to_owned(), request.attempt.to_string()),
         (labels::METHOD.to_owned(), request.method.to_string()),
         (labels::NEEDS.to_owned(), needs.join(" ")),
+        (labels::BUILD_SPEC.to_owned(), BuildSpec::FORMAT.to_string()),
     ]);
     job
-}
-
-impl JobRequest {
-    /// Without a user namespace, buildah must not mount.
-    pub(super) fn storage_driver(&self) -> StorageDriver {
-        let usual = if self.user_namespaces { StorageDriver::Overlay } else { StorageDriver::Vfs };
-        self.settings.storage_driver.unwrap_or(usual)
-    }
 }
 
 fn fill_spec(spec: &mut JobSpec, request: &JobRequest) {
@@ -83,7 +78,7 @@ fn fill_template(template: &mut PodTemplateSpec, request: &JobRequest) {
 
 fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
     let settings = &request.settings;
-    pod.service_account_name = Some(object_name(ACCOUNT, &request.build));
+    pod.service_account_name = Some(object_name(ACCOUNT, &request.spec.build));
     pod.priority_class_name.clone_from(&settings.priority_class_name);
     let pull = |name: &String| LocalObjectReference { name: name.clone() };
     pod.image_pull_secrets = given(settings.image_pull_secrets.iter().map(pull).collect());
@@ -105,7 +100,7 @@ fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
 
 /// Whether buildah starts from a prepared base with the config, which only the push credentials read.
 fn runs_last_part(request: &JobRequest) -> bool {
-    match (request.method, &request.prepared) {
+    match (request.method, &request.spec.prepared) {
         (JobMethod::Containerfile, PreparedImageUse::On { .. }) => true,
         (JobMethod::Containerfile, PreparedImageUse::Without | PreparedImageUse::Make)
         | (JobMethod::Direct, _) => false,
@@ -122,27 +117,60 @@ fn fill_container(container: &mut Container, request: &JobRequest) {
     if let Some(policy) = settings.image_pull_policy {
         container.image_pull_policy = Some(policy.as_str().to_owned());
     }
-    let (arguments, overrides, network) = match (&*container.name, request.method) {
-        (WAIT_FOR_DONE, _) => {
-            (arguments::wait_for_done(request), &settings.resources.wait_for_done, false)
-        }
-        (IMAGE_FETCH, _) => (arguments::fetch(request), &settings.resources.image_push, true),
-        (IMAGE_PUSH, _) => (arguments::push(request), &settings.resources.image_push, true),
-        (_, JobMethod::Direct) => (arguments::build(request), &settings.resources.direct, true),
+    let arguments = container.args.get_or_insert_default();
+    let network = container.name != WAIT_FOR_DONE;
+    if network {
+        arguments.extend(registry_arguments(request));
+    }
+    let overrides = match (&*container.name, request.method) {
+        (WAIT_FOR_DONE, _) => &settings.resources.wait_for_done,
+        (IMAGE_FETCH | IMAGE_PUSH, _) => &settings.resources.image_push,
+        (_, JobMethod::Direct) => &settings.resources.direct,
         (_, JobMethod::Containerfile) => {
-            (arguments::build(request), &settings.resources.image_build, true)
+            arguments.extend(buildah_arguments(request));
+            &settings.resources.image_build
         }
     };
-    container.args = Some(arguments);
     resources::fill(container.resources.get_or_insert_default(), overrides);
     if network && request.proxy.is_some() {
         let source = SecretEnvSource {
-            name: object_name(PROXY, &request.build),
+            name: object_name(PROXY, &request.spec.build),
             ..SecretEnvSource::default()
         };
         container.env_from =
             Some(vec![EnvFromSource { secret_ref: Some(source), ..EnvFromSource::default() }]);
     }
+}
+
+// The next two are not in the document, which a later pass writes: they must agree with the volumes
+// and the user of this pod, also if the settings change in between.
+
+fn registry_arguments(request: &JobRequest) -> impl Iterator<Item = String> {
+    let files = [
+        ("--registries-conf", REGISTRIES_KEY, &request.registries_conf),
+        ("--signature-policy", POLICY_KEY, &request.signature_policy),
+    ];
+    let files = files.into_iter().filter(|(.., text)| text.is_some());
+    files.map(|(name, key, _)| format!("{name}={}/{key}", mounts::REGISTRIES))
+}
+
+fn buildah_arguments(request: &JobRequest) -> Vec<String> {
+    // Without a user namespace, buildah must not mount.
+    let usual = if request.user_namespaces { StorageDriver::Overlay } else { StorageDriver::Vfs };
+    let driver = request.settings.storage_driver.unwrap_or(usual);
+    let mut arguments = vec![format!("--storage-driver={}", driver.as_str())];
+    if request.user_namespaces {
+        arguments.push("--require-user-namespace".to_owned());
+    }
+    // Package managers write there, and packages may contain files there.
+    for (there, mount, target) in [
+        (&request.entitlement, mounts::ENTITLEMENT, "/etc/pki/entitlement"),
+        (&request.repositories, mounts::REPOSITORIES, "/etc/yum.repos.d"),
+        (&request.package_keys, mounts::PACKAGE_KEYS, "/etc/pki/rpm-gpg"),
+    ] {
+        arguments.extend(there.as_ref().map(|_| format!("--volume={mount}:{target}:copy")));
+    }
+    arguments
 }
 
 fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
@@ -153,8 +181,10 @@ fn fill_volumes(pod: &mut PodSpec, request: &JobRequest) {
             .map(|map| map.metadata.name.clone())
             .collect::<Vec<_>>()
     };
-    let ours = |there: bool, prefix: &str| there.then(|| object_name(prefix, &request.build));
-    all.parts(volumes::MACHINE_CONFIG, of_payload(MACHINE_CONFIG_KEY));
+    let ours = |there: bool, prefix: &str| there.then(|| object_name(prefix, &request.spec.build));
+    let configs = of_payload(MACHINE_CONFIG_KEY);
+    all.config_map(volumes::BUILD_SPEC, configs.first().cloned());
+    all.parts(volumes::MACHINE_CONFIG, configs);
     all.config_map(volumes::CONTAINERFILE, of_payload(CONTAINERFILE_KEY).pop());
     all.config_map(volumes::TRUST_BUNDLE, of_payload(TRUST_BUNDLE_KEY).pop());
     all.config_map(

@@ -15,7 +15,7 @@ pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
         (labels::RENDERED_MACHINE_CONFIG, request.rendered.as_str()),
         (labels::TARGET_MACHINE_CONFIG_POOL, request.pool.as_str()),
         (labels::MACHINE_OS_CONFIG, &request.config),
-        (labels::MACHINE_OS_BUILD, request.build.as_str()),
+        (labels::MACHINE_OS_BUILD, request.spec.build.as_str()),
     ];
     let label = |(key, value): (&str, &str)| (key.to_owned(), label_value(value));
     labels.map(label).into()
@@ -26,7 +26,7 @@ pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
 pub(super) fn all_annotations(request: &JobRequest) -> BTreeMap<String, String> {
     let mut annotations = BTreeMap::from([
         (labels::MACHINE_OS_CONFIG.to_owned(), request.config.clone()),
-        (labels::MACHINE_OS_BUILD.to_owned(), request.build.to_string()),
+        (labels::MACHINE_OS_BUILD.to_owned(), request.spec.build.to_string()),
     ]);
     for (there, key) in [
         (&request.entitlement, labels::HAS_ENTITLEMENT),
@@ -44,7 +44,7 @@ pub(super) fn all_annotations(request: &JobRequest) -> BTreeMap<String, String> 
 pub(super) fn metadata(request: &JobRequest, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
-        namespace: Some(request.namespace.clone()),
+        namespace: Some(request.spec.namespace.clone()),
         labels: Some(all_labels(request)),
         annotations: Some(all_annotations(request)),
         ..ObjectMeta::default()
@@ -56,7 +56,7 @@ pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
         kind: "MachineOSBuild".to_owned(),
-        name: request.build.to_string(),
+        name: request.spec.build.to_string(),
         uid: request.build_uid.clone(),
         controller: Some(true),
         block_owner_deletion: Some(true),
@@ -73,7 +73,7 @@ pub(super) fn by_workload(request: &JobRequest, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: api_version.to_owned(),
         kind: kind(request.builder).to_owned(),
-        name: job_name(&request.build),
+        name: job_name(&request.spec.build),
         uid: uid.to_owned(),
         controller: Some(false),
         block_owner_deletion: Some(false),

@@ -4,7 +4,6 @@
 //! Build) and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
 //! only in Secrets, and each container can read only those that it needs.
 
-mod arguments;
 mod input;
 mod inputs;
 mod job;
@@ -28,6 +27,7 @@ pub use inputs::{account_before, inputs};
 pub use job::job;
 pub use mosb_cluster::node_pool::{has_control_plane_label, may_run_etcd};
 pub use mosb_cluster::object::{is_workload_owner, workload_kind as kind_of};
+pub(crate) use names::mounts;
 pub use names::result_name;
 pub use object::{Workload, kind, release};
 pub use observation::{NoResultCause, Observation, observe};
@@ -36,7 +36,7 @@ pub use package_source::PackageSource;
 pub use placement::MachineRole;
 pub(crate) use placement::is_confined_to;
 pub use pod::pod;
-pub use request::{JobRequest, PlanArguments, PreparedImageUse};
+pub use request::JobRequest;
 pub(crate) use template::node_job as node_job_template;
 
 #[cfg(test)]

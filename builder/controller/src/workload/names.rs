@@ -41,6 +41,7 @@ pub(super) const IMAGE_PUSH: &str = "image-push";
 
 /// Volumes, as `job-templates/` call them.
 pub(super) mod volumes {
+    pub const BUILD_SPEC: &str = "build-spec";
     pub const MACHINE_CONFIG: &str = "machineconfig";
     pub const CONTAINERFILE: &str = "containerfile";
     pub const TRUST_BUNDLE: &str = "additional-trust-bundle";
@@ -52,6 +53,17 @@ pub(super) mod volumes {
     pub const ENTITLEMENT: &str = "etc-pki-entitlement";
     pub const REPOSITORIES: &str = "etc-yum-repos-d";
     pub const PACKAGE_KEYS: &str = "etc-pki-rpm-gpg";
+}
+
+/// Where `job-templates/` mount volumes, for what a pod may have or not.
+pub(crate) mod mounts {
+    pub const MACHINE_CONFIG: &str = "/run/mosb/machine-config";
+    pub const CONTAINERFILE: &str = "/run/mosb/containerfile";
+    pub const TRUST_BUNDLE: &str = "/run/mosb/trust-bundle";
+    pub const REGISTRIES: &str = "/run/mosb/registries";
+    pub const ENTITLEMENT: &str = "/run/mosb/etc-pki-entitlement";
+    pub const REPOSITORIES: &str = "/run/mosb/etc-yum-repos-d";
+    pub const PACKAGE_KEYS: &str = "/run/mosb/etc-pki-rpm-gpg";
 }
 
 /// Name of the ConfigMap for the pod's result.

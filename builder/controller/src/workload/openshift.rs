@@ -29,7 +29,7 @@ pub struct OpenShiftSource {
 /// The OpenShift Build, owned by the MachineOSBuild. Its pod waits for the inputs in annotation
 /// `mosb.dev/needs`.
 pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBuild {
-    let mut meta = metadata(request, job_name(&request.build));
+    let mut meta = metadata(request, job_name(&request.spec.build));
     meta.owner_references = Some(vec![by_build(request)]);
     let needs: Vec<String> =
         needs(request, from).iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
@@ -50,9 +50,9 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
             output: BuildOutput {
                 to: ImageReference {
                     kind: "DockerImage".to_owned(),
-                    name: format!("{}:{}", request.arguments.push, request.rendered.tag()),
+                    name: format!("{}:{}", request.spec.push, request.rendered.tag()),
                 },
-                push_secret: named(object_name(PUSH, &request.build)),
+                push_secret: named(object_name(PUSH, &request.spec.build)),
             },
             resources: (wanted != ResourceRequirements::default()).then_some(wanted),
             service_account: None,
@@ -64,7 +64,7 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
             strategy: BuildStrategy {
                 type_: "Docker".to_owned(),
                 docker_strategy: DockerBuildStrategy {
-                    pull_secret: Some(named(object_name(PULL, &request.build))),
+                    pull_secret: Some(named(object_name(PULL, &request.spec.build))),
                     volumes: administrators_own(request),
                 },
             },
@@ -95,7 +95,7 @@ fn needs(request: &JobRequest, from: &OpenShiftSource) -> Vec<(InputKind, String
     let mut needs: Vec<_> =
         context.map(|one| (InputKind::ConfigMap, one.map.metadata.name.clone())).collect();
     needs.extend(
-        [PULL, PUSH].map(|prefix| (InputKind::Secret, object_name(prefix, &request.build))),
+        [PULL, PUSH].map(|prefix| (InputKind::Secret, object_name(prefix, &request.spec.build))),
     );
     let copies = request.copies.iter();
     needs.extend(copies.map(|copy| (copy.kind(), copy.name().to_owned())));

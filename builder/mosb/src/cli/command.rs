@@ -156,8 +156,6 @@ impl Command {
             Self::Bootstrap(command) => command.check(settings),
             Self::Diff(command) => command.check(),
             Self::Preflight(command) => command.check(settings),
-            #[cfg(feature = "cluster")]
-            Self::Job { command } => command.check(),
             _ => Ok(()),
         }
     }

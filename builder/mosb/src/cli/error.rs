@@ -109,7 +109,7 @@ pub enum Error {
     OtherBuild {
         /// The build of the mounted inputs.
         planned: String,
-        /// `--build-name`.
+        /// The one in the document of inputs.
         wanted: String,
     },
     #[cfg(feature = "cluster")]

@@ -9,7 +9,7 @@ use super::error::Error;
 use crate::cli::Result;
 use mosb_plan::api::{RenderedConfig, yaml};
 #[cfg(feature = "cluster")]
-use mosb_plan::payload;
+use mosb_plan::payload::{self, BuildSpec};
 
 /// Where a config comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,13 @@ pub fn mounted_config(folder: &Path) -> Result<RenderedConfig> {
     let value =
         yaml::parse_one(&bytes).map_err(|source| Error::Yaml { file: file.clone(), source })?;
     Ok(RenderedConfig::from_value(value).map_err(|source| Error::Config { file, source })?)
+}
+
+#[cfg(feature = "cluster")]
+/// Reads the inputs of a pod's build.
+pub fn build_spec(path: &Path) -> Result<BuildSpec> {
+    let bytes = Input::File(path.to_owned()).bytes("list of inputs", FILE_LIMIT)?;
+    Ok(BuildSpec::from_json(&path.display().to_string(), &bytes)?)
 }
 
 /// Reads a Containerfile.

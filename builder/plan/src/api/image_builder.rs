@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The kind of workload that runs a build: `imageBuilderType` of a MachineOSBuild's `status.builder` and
 /// of ConfigMap `on-cluster-build-config`, and annotation `mosb.dev/builder` of a MachineOSConfig.
@@ -63,7 +63,8 @@ impl FromStr for ImageBuilderType {
 ///
 /// It is an input of the image: where every config has its own image, nothing else brings files
 /// below `/var` to a machine, so the image does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum BuildOn {
     EveryConfig,
     /// Those that differ in OS image, kernel type, extensions or kernel arguments, which a

@@ -145,6 +145,8 @@ pub const LIVE_FROM: &str = "mosb.dev/live-from";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts
 /// once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";
+/// Annotation of a Job: the format of its build's inputs that its containers read.
+pub const BUILD_SPEC: &str = "mosb.dev/build-spec";
 /// Annotation of a MachineOSConfig: what runs its builds, an `imageBuilderType`.
 pub const BUILDER: &str = "mosb.dev/builder";
 /// Annotation of a MachineOSConfig: `true` lets machines take on files that say how images are pulled

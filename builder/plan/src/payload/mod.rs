@@ -1,13 +1,17 @@
-//! The files of a build: the rendered config as ConfigMaps, and the build context.
+//! The files of a build: the rendered config as ConfigMaps, the build context, and the inputs of a
+//! build in a pod.
 //!
-//! Input: a plan. Output: API objects, each within the API's limits, and [`context`]'s files.
+//! Input: a plan. Output: API objects, each within the API's limits, [`context`]'s files, and a
+//! [`BuildSpec`].
 //! Invariant: unpacking a packed payload gives the same bytes, or an error; never other bytes.
 
+mod build_spec;
 mod config_map;
 pub mod context;
 pub mod gzip;
 mod machine_config;
 
+pub use build_spec::{BUILD_SPEC_KEY, BuildSpec, PreparedImageUse};
 pub use config_map::{ConfigMap, ObjectMeta};
 pub use machine_config::{pack, unpack, unpack_texts};
 
@@ -122,6 +126,12 @@ pub enum Error {
     #[error("ConfigMap {name}: {problem}; apply it again")]
     #[diagnostic(code = "payload-content")]
     Content { name: String, problem: String },
+    /// Another format, or a damaged document.
+    #[error(
+        "{file}: {problem}; if builderImage of ConfigMap mosb-config is of another version than the controller, name the controller's own there; else the document was changed, so delete the Job"
+    )]
+    #[diagnostic(code = "build-spec")]
+    BuildSpec { file: String, problem: String },
     /// What comes out is larger than any rendered config.
     #[error(
         "ConfigMap {name}: it unpacks to more than {limit} bytes, which no rendered config has"

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::labels;
@@ -11,8 +12,23 @@ use mosb_types::Diagnostic;
 /// The text that names the base in labels: `spec.osImageURL` unchanged, or `host/repo@digest` of
 /// `--base`, or the bare digest of an OCI layout. One line without blanks. It is an input of the
 /// image (`ARCHITECTURE.md`, Names that follow from inputs).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct BaseName(String);
+
+/// That of an image in a registry.
+impl TryFrom<String> for BaseName {
+    type Error = mosb_image::ReferenceError;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::from_os_image_url(&text)
+    }
+}
+
+impl From<BaseName> for String {
+    fn from(name: BaseName) -> Self {
+        name.0
+    }
+}
 
 impl BaseName {
     /// `spec.osImageURL`, a valid reference, unchanged.

@@ -2,6 +2,7 @@
 
 use super::fake_cluster::*;
 use super::rows::{blocked_by_degraded_pool, is_idle};
+use super::server::metadata_of;
 use crate::status::EventReason;
 use crate::workload::InputKind;
 use crate::*;
@@ -50,6 +51,29 @@ fn a_job_that_a_broken_watch_lacks_is_not_replaced() {
     fake.snapshot.workloads = workloads;
     fake.settle();
     assert_eq!((fake.state(), fake.made.len()), (Some(Building), made), "it goes on");
+}
+
+/// Its containers could not read the inputs that this version writes. One that began has its own.
+#[test]
+fn a_suspended_job_of_another_version_is_replaced() {
+    for (inputs, want) in [("missing", 2), ("written by the other one", 1)] {
+        let mut fake = FakeCluster::opted_in();
+        while fake.made.is_empty() {
+            fake.round(usize::MAX);
+        }
+        if want == 1 {
+            fake.settle();
+        }
+        let workload = &mut fake.snapshot.workloads[0].workload;
+        let annotations = metadata_of(workload).annotations.get_or_insert_default();
+        annotations.insert(labels::BUILD_SPEC.to_owned(), "0".to_owned());
+        fake.settle();
+        fake.wait(5);
+        fake.build();
+        assert_eq!((fake.state(), fake.made.len()), (Some(Succeeded), want), "{inputs}");
+        let failures = fake.current().metadata.annotation(labels::FAILURES);
+        assert!(matches!(failures, None | Some("0")), "{inputs}: {failures:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plans a build, and caches everything that its workload is made from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use crate::lookup::{PlanLookup, Planned};
 use crate::observe::machine_role;
-use crate::workload::{MachineRole, OpenShiftSource, PlanArguments};
+use crate::workload::{MachineRole, OpenShiftSource, mounts};
 use mosb_build::JobMethod;
 use mosb_build::NamedSecret;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
@@ -26,7 +27,7 @@ use mosb_image::{ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::Proxy;
 use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_plan::containerfile::{self, Split};
-use mosb_plan::payload;
+use mosb_plan::payload::{self, BuildSpec, CONTAINERFILE_KEY, PreparedImageUse, TRUST_BUNDLE_KEY};
 use mosb_plan::plan::BuildRequest;
 use mosb_plan::plan::Draft;
 use mosb_plan::plan::MethodChoice;
@@ -65,7 +66,8 @@ pub struct CachedPlan {
 #[derive(Debug)]
 struct WorkloadSpec {
     payload: Result<(Vec<payload::ConfigMap>, Option<OpenShiftSource>), Problem>,
-    arguments: PlanArguments,
+    /// Without what earlier builds recorded.
+    spec: BuildSpec,
     /// Repositories to pull from, besides the base's.
     pulled: Vec<RepoRef>,
 }
@@ -277,15 +279,25 @@ fn workload_spec(
         payload,
         // Unused if the Containerfile is invalid.
         pulled: pulled(request).unwrap_or_default(),
-        arguments: PlanArguments {
+        spec: BuildSpec {
+            format: BuildSpec::FORMAT,
+            build: build.clone(),
+            namespace: namespace.to_owned(),
+            machine_config: mounts::MACHINE_CONFIG.into(),
+            containerfile: containerfile
+                .map(|_| Path::new(mounts::CONTAINERFILE).join(CONTAINERFILE_KEY)),
+            trust_bundle: (request.trust_bundle.as_ref())
+                .map(|_| Path::new(mounts::TRUST_BUNDLE).join(TRUST_BUNDLE_KEY)),
             base,
-            base_name: request.base.name.as_str().to_owned(),
+            base_name: request.base.name.clone(),
             extensions_image: request.extensions_image.clone(),
             platform: request.base.config.platform.clone(),
             push: lookup.push.clone(),
             build_args: request.build_args.clone(),
             build_on: request.build_on,
             nodes,
+            base_tree: None,
+            prepared: PreparedImageUse::Without,
         },
     }
 }
@@ -338,7 +350,7 @@ impl CachedPlan {
             && lookup.recognise.is_none()
             && pinned(&self.lookup) == pinned(lookup)
             && same_settings
-            && self.workload_spec.arguments.nodes == builder_nodes(lookup, cache)
+            && self.workload_spec.spec.nodes == builder_nodes(lookup, cache)
             && self.versions == versions(lookup, cache)
     }
 

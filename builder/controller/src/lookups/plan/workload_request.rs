@@ -7,11 +7,12 @@ use crate::lookups::packages::Packages;
 use crate::observe::{machine_role, recorded_tree};
 use crate::prepared_bases::PreparedUse;
 use crate::snapshot::Support;
-use crate::workload::{JobRequest, PreparedImageUse};
+use crate::workload::JobRequest;
 use mosb_build::{JobMethod, NamedSecret, pull_repositories, registries_conf};
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::cluster_settings::UserNamespaces;
+use mosb_plan::payload::{BuildSpec, PreparedImageUse};
 use mosb_reconcile::Problem;
 use mosb_registry::registries_conf::By;
 
@@ -44,20 +45,26 @@ impl CachedPlan {
         cache: &ClusterCache,
     ) -> Result<JobRequest, Problem> {
         let (workload_spec, settings) = (&self.workload_spec, &self.settings);
-        let build = self.planned.build.clone();
         let builder_image = builder_image(settings.builder_image.as_deref(), params.builder_image)?;
-        let namespace = cache.namespace.clone();
         let (payload, openshift) = workload_spec.payload.clone()?;
         let (pool, push) = (self.lookup.pool.as_str(), &self.lookup.push);
         let tree = |of: &Digest| recorded_tree(cache, pool, push, of);
-        let base_tree = tree(&self.planned.base.digest());
-        let packages = Packages::of(cache, &self.lookup.pool, &build, &self.copies);
+        let packages = Packages::of(cache, &self.lookup.pool, &self.planned.build, &self.copies);
         let conf = registries_conf(settings);
         let pulled = workload_spec.pulled.iter().chain([self.planned.base.repo()]);
         let pulled: Vec<RepoRef> = pulled
             .flat_map(|repo| pull_repositories(repo, conf.as_deref(), &[By::Digest, By::Tag]))
             .collect();
+        let prepared = match params.prepared {
+            PreparedUse::Without => PreparedImageUse::Without,
+            PreparedUse::Make => PreparedImageUse::Make,
+            PreparedUse::On(digest) => {
+                PreparedImageUse::On { image: push.pinned(digest), tree: tree(&digest) }
+            }
+        };
+        let base_tree = tree(&self.planned.base.digest());
         Ok(JobRequest {
+            spec: BuildSpec { base_tree, prepared, ..workload_spec.spec.clone() },
             build_uid: params.build_uid.to_owned(),
             config: params.config.to_owned(),
             pool: self.lookup.pool.clone(),
@@ -65,14 +72,6 @@ impl CachedPlan {
             attempt: params.attempt,
             builder: params.builder,
             method: params.method,
-            prepared: match params.prepared {
-                PreparedUse::Without => PreparedImageUse::Without,
-                PreparedUse::Make => PreparedImageUse::Make,
-                PreparedUse::On(digest) => {
-                    PreparedImageUse::On { image: push.pinned(digest), tree: tree(&digest) }
-                }
-            },
-            arguments: workload_spec.arguments.clone(),
             payload,
             pull: NamedSecret {
                 name: self.pull.name.clone(),
@@ -88,7 +87,6 @@ impl CachedPlan {
             certs: settings.image_registry_bundles.clone(),
             registry_trust: settings.registry_trust_bundle.clone(),
             proxy: self.proxy.clone(),
-            base_tree,
             openshift,
             builder_image: builder_image.to_owned(),
             settings: settings.job.clone(),
@@ -100,8 +98,6 @@ impl CachedPlan {
             node_platform: self.lookup.platform.clone(),
             security_context_constraints: params.security_context_constraints,
             user_namespaces: user_namespace(settings.job.user_namespaces, params)?,
-            namespace,
-            build,
         })
     }
 }

@@ -4,7 +4,7 @@ mod requests;
 mod rights;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use k8s_openapi::ByteString;
@@ -22,7 +22,8 @@ use mosb_image::signature_policy::{Requirement, SignaturePolicy};
 use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
 use mosb_plan::api::{BuildOn, ImageBuilderType, LabelSelector, yaml};
 use mosb_plan::payload::{
-    CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY, ObjectMeta, TRUST_BUNDLE_KEY,
+    BUILD_SPEC_KEY, BuildSpec, CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY,
+    ObjectMeta, PreparedImageUse, TRUST_BUNDLE_KEY,
 };
 use mosb_plan::plan::BuilderNodes;
 
@@ -55,27 +56,73 @@ fn value(input: &Input) -> Value {
     value.unwrap()
 }
 
+fn pod_of(workload: Workload) -> Option<PodSpec> {
+    match workload {
+        Workload::Job(job) => job.spec.unwrap().template.spec,
+        Workload::Pod(pod) => pod.spec,
+        Workload::Build(_) => None,
+    }
+}
+
+fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+    pod.init_containers.iter().flatten().chain(&pod.containers)
+}
+
 #[test]
-fn each_container_mounts_the_files_that_its_arguments_name() {
+fn each_container_mounts_the_files_that_it_is_given() {
     for (case, request) in cases() {
-        let pod = match Workload::new(&request) {
-            Workload::Job(job) => job.spec.unwrap().template.spec.unwrap(),
-            Workload::Pod(pod) => pod.spec.unwrap(),
-            Workload::Build(_) => continue,
-        };
+        let Some(pod) = pod_of(Workload::new(&request)) else { continue };
+        let BuildSpec { machine_config, containerfile, trust_bundle, .. } = &request.spec;
+        let inputs: Vec<_> =
+            [Some(machine_config), containerfile.as_ref(), trust_bundle.as_ref()].into();
+        let inputs: Vec<_> = inputs.into_iter().flatten().map(PathBuf::as_path).collect();
         let volumes: Vec<_> =
             pod.volumes.iter().flatten().map(|volume| volume.name.clone()).collect();
-        for container in pod.init_containers.iter().flatten().chain(&pod.containers) {
+        for container in containers(&pod) {
             let mounts: Vec<_> = container.volume_mounts.iter().flatten().collect();
             assert!(mounts.iter().all(|mount| volumes.contains(&mount.name)), "{case}");
             let words = container.args.iter().flatten();
-            for word in words.filter(|word| word.starts_with("/run/mosb/")) {
-                // `--volume` has a source and a target.
-                let path = word.split(':').next().unwrap();
-                let is_below =
-                    |mount: &&VolumeMount| Path::new(path).starts_with(&mount.mount_path);
-                assert!(mounts.iter().any(is_below), "{case}, {}: {path}", container.name);
+            // `--volume` has a source and a target.
+            let values = words.filter_map(|word| word.split_once('=')?.1.split(':').next());
+            let given: Vec<_> =
+                values.filter(|value| value.starts_with("/run/mosb/")).map(Path::new).collect();
+            assert!(given.contains(&Path::new("/run/mosb/spec/build.json")), "{case}: {given:?}");
+            let reads = if container.name == "wait-for-done" { &[][..] } else { &inputs };
+            for path in given.iter().chain(reads) {
+                let is_below = |mount: &&VolumeMount| path.starts_with(&mount.mount_path);
+                assert!(
+                    mounts.iter().any(is_below),
+                    "{case}, {}: {}",
+                    container.name,
+                    path.display()
+                );
             }
+        }
+    }
+}
+
+/// Every container reads it, and none can write it, nor get at the rest of its ConfigMap with it.
+#[test]
+fn the_inputs_are_mounted_alone_and_read_only() {
+    for (case, request) in cases() {
+        let Some(pod) = pod_of(Workload::new(&request)) else { continue };
+        let mut maps = inputs(&request, JOB_UID).into_iter().filter_map(|input| match input {
+            Input::ConfigMap(map) if map.data.as_ref()?.contains_key(BUILD_SPEC_KEY) => Some(map),
+            _ => None,
+        });
+        let map = maps.next().unwrap();
+        assert_eq!(maps.next(), None, "{case}");
+        let text = &map.data.unwrap()[BUILD_SPEC_KEY];
+        assert_eq!(BuildSpec::from_json("x", text.as_bytes()).unwrap(), request.spec, "{case}");
+        let mut volumes = pod.volumes.iter().flatten();
+        let volume = volumes.find(|volume| volume.name == "build-spec").unwrap();
+        let source = volume.config_map.as_ref().unwrap();
+        let keys: Vec<_> = source.items.iter().flatten().map(|item| &*item.key).collect();
+        assert_eq!((Some(&source.name), keys), (map.metadata.name.as_ref(), vec![BUILD_SPEC_KEY]));
+        for container in containers(&pod) {
+            let mut mounts = container.volume_mounts.iter().flatten();
+            let mount = mounts.find(|mount| mount.name == "build-spec").unwrap();
+            assert_eq!(mount.read_only, Some(true), "{case}: {}", container.name);
         }
     }
 }
@@ -158,7 +205,7 @@ fn names_and_labels_fit_whatever_the_pool_is_called() {
             assert!(value.len() <= 63, "{key} of {name}");
         }
         let whole = &metadata.annotations.as_ref().unwrap()["machineconfiguration.openshift.io/machine-os-build"];
-        assert_eq!(whole, request.build.as_str());
+        assert_eq!(whole, request.spec.build.as_str());
     }
 }
 
@@ -216,17 +263,13 @@ fn the_settings_name_other_nodes_for_control_plane_machines() {
     }
 }
 
-/// Values from controller and administrator are not expanded as `$(VARIABLE)` by the kubelet.
+/// Nothing that the kubelet would expand as `$(VARIABLE)`: what an administrator wrote is in files.
 #[test]
 fn no_argument_is_a_variable() {
-    let mut request = everything();
-    request.arguments.build_args = [("A".to_owned(), "$(HTTPS_PROXY) $x".to_owned())].into();
-    let pod = job(&request).spec.unwrap().template.spec.unwrap();
-    let all = pod.init_containers.iter().flatten().chain(&pod.containers);
-    let all: Vec<_> = all.flat_map(|container| container.args.iter().flatten()).collect();
-    assert!(all.iter().any(|argument| *argument == "A=$$(HTTPS_PROXY) $$x"), "{all:?}");
-    for argument in all {
-        assert!(!argument.replace("$$", "").contains('$'), "{argument}");
+    for (case, request) in cases() {
+        let Some(pod) = pod_of(Workload::new(&request)) else { continue };
+        let mut all = containers(&pod).flat_map(|container| container.args.iter().flatten());
+        assert!(all.all(|argument| !argument.contains('$')), "{case}");
     }
 }
 
@@ -256,7 +299,7 @@ signaturePolicy: |
     let all = pod.init_containers.iter().flatten().chain(&pod.containers);
     let with = all.filter(|container| {
         let mut words = container.args.iter().flatten();
-        words.any(|word| word == "/run/mosb/registries/policy.json")
+        words.any(|word| word == "--signature-policy=/run/mosb/registries/policy.json")
     });
     let names: Vec<_> = with.map(|container| &*container.name).collect();
     assert_eq!(names, ["image-build", "image-push"]);

@@ -54,16 +54,23 @@ pub(super) fn direct_of(pool: &str) -> JobRequest {
         builder: ImageBuilderType::Job,
         openshift: None,
         method: JobMethod::Direct,
-        namespace: "mosb-system".to_owned(),
-        arguments: PlanArguments {
+        spec: BuildSpec {
+            format: BuildSpec::FORMAT,
+            build,
+            namespace: "mosb-system".to_owned(),
+            machine_config: mounts::MACHINE_CONFIG.into(),
+            containerfile: None,
+            trust_bundle: None,
             base: os.pinned(digest("base")),
-            base_name: os.pinned(digest("base")).to_string(),
+            base_name: os.pinned(digest("base")).to_string().try_into().unwrap(),
             extensions_image: None,
             platform: "linux/amd64".parse().unwrap(),
             push: "registry.example:5000/os/images".parse().unwrap(),
             build_args: BTreeMap::new(),
             build_on: BuildOn::OsChange,
             nodes: BuilderNodes::Any,
+            base_tree: None,
+            prepared: PreparedImageUse::Without,
         },
         payload: vec![carried(name, &[(MACHINE_CONFIG_KEY, "config")], &[])],
         pull: secret("pull", "quay.io", "pull-canary"),
@@ -77,25 +84,21 @@ pub(super) fn direct_of(pool: &str) -> JobRequest {
         certs: BTreeMap::new(),
         registry_trust: None,
         proxy: None,
-        base_tree: None,
-        prepared: PreparedImageUse::Without,
         builder_image: "registry.example:5000/mosb@sha256:1".to_owned(),
         settings: JobSettings::default(),
         machine_role: MachineRole::Other,
         node_platform: Some("linux/amd64".parse().unwrap()),
         security_context_constraints: false,
         user_namespaces: true,
-        build,
         pool,
     }
 }
 
 pub(super) fn direct() -> JobRequest {
-    JobRequest {
-        base_tree: Some("registry.example:5000/os/images@sha256:".to_owned() + &"b".repeat(64))
-            .map(|text| text.parse().unwrap()),
-        ..direct_of("worker")
-    }
+    let mut request = direct_of("worker");
+    let tree = "registry.example:5000/os/images@sha256:".to_owned() + &"b".repeat(64);
+    request.spec.base_tree = Some(tree.parse().unwrap());
+    request
 }
 
 /// A direct build on a prepared base that has run instructions, for machines of the control plane.
@@ -105,24 +108,24 @@ pub(super) fn on_prepared_base() -> JobRequest {
         text.parse().unwrap()
     };
     let mut request = with_containerfile(direct(), "FROM base\nRUN true\n");
-    request.arguments.nodes = BuilderNodes::ControlPlane;
-    request.prepared = PreparedImageUse::On { image: image("c"), tree: Some(image("d")) };
+    request.spec.nodes = BuilderNodes::ControlPlane;
+    request.spec.prepared = PreparedImageUse::On { image: image("c"), tree: Some(image("d")) };
     request
 }
 
 /// A build that makes a prepared base first.
 pub(super) fn makes_prepared_base() -> JobRequest {
-    JobRequest {
-        method: JobMethod::Containerfile,
-        prepared: PreparedImageUse::Make,
-        ..direct_of("worker")
-    }
+    let mut request = direct_of("worker");
+    request.method = JobMethod::Containerfile;
+    request.spec.prepared = PreparedImageUse::Make;
+    request
 }
 
 /// A build that runs only the last part of a Containerfile.
 pub(super) fn last_part() -> JobRequest {
-    let prepared = on_prepared_base().prepared;
-    JobRequest { prepared, ..containerfile() }
+    let mut request = containerfile();
+    request.spec.prepared = on_prepared_base().spec.prepared;
+    request
 }
 
 pub(super) fn containerfile() -> JobRequest {
@@ -132,8 +135,9 @@ pub(super) fn containerfile() -> JobRequest {
 }
 
 fn with_containerfile(mut request: JobRequest, text: &str) -> JobRequest {
-    let name = mosb_plan::api::object_name("containerfile", &request.build);
+    let name = mosb_plan::api::object_name("containerfile", &request.spec.build);
     request.payload.push(carried(name, &[(CONTAINERFILE_KEY, text)], &[]));
+    request.spec.containerfile = Some(Path::new(mounts::CONTAINERFILE).join(CONTAINERFILE_KEY));
     request
 }
 
@@ -144,17 +148,18 @@ pub(super) fn degraded() -> JobRequest {
 /// Every input there is, of a config in two parts.
 pub(super) fn everything() -> JobRequest {
     let mut request = containerfile();
-    let trust = mosb_plan::api::object_name("additionaltrustbundle", &request.build);
-    let second = mosb_plan::api::object_name("mc", &request.build) + "-2";
+    let trust = mosb_plan::api::object_name("additionaltrustbundle", &request.spec.build);
+    let second = mosb_plan::api::object_name("mc", &request.spec.build) + "-2";
     request.payload[0].metadata.name += "-1";
     request.payload.insert(1, carried(second, &[(MACHINE_CONFIG_KEY, "more")], &[]));
     request.payload.push(carried(trust, &[], &[(TRUST_BUNDLE_KEY, "UEVN")]));
+    request.spec.trust_bundle = Some(Path::new(mounts::TRUST_BUNDLE).join(TRUST_BUNDLE_KEY));
     let data = [("httpsProxy".to_owned(), b"http://u:proxy-canary@proxy:3128".to_vec())];
     let proxy = Proxy { no_proxy: Some(".svc".to_owned()), ..Proxy::default() };
     let extensions = "quay.io/acme/extensions@sha256:".to_owned() + &"e".repeat(64);
-    request.arguments.extensions_image = Some(extensions.parse().unwrap());
-    request.arguments.build_args = [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into();
-    request.arguments.build_on = BuildOn::EveryConfig;
+    request.spec.extensions_image = Some(extensions.parse().unwrap());
+    request.spec.build_args = [("A".to_owned(), "$(MOSB_JOB_UID) $x".to_owned())].into();
+    request.spec.build_on = BuildOn::EveryConfig;
     JobRequest {
         entitlement: Some("etc-pki-entitlement-worker".to_owned()),
         repositories: Some("etc-yum-repos-d".to_owned()),
@@ -247,7 +252,7 @@ pub(super) fn control_plane() -> JobRequest {
 
 /// With package sources in another namespace.
 pub(super) fn copied(request: JobRequest) -> JobRequest {
-    let copy = |source: PackageSource| source.copy_name(&request.build);
+    let copy = |source: PackageSource| source.copy_name(&request.spec.build);
     let [entitlement, repositories, keys] =
         [PackageSource::Entitlement, PackageSource::Repositories, PackageSource::Keys].map(copy);
     let named = |name: &String| k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {

@@ -9,10 +9,6 @@ fn pod(request: &JobRequest) -> PodSpec {
     job(request).spec.unwrap().template.spec.unwrap()
 }
 
-fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
-    pod.init_containers.iter().flatten().chain(&pod.containers)
-}
-
 /// Names of the containers that mount such a volume.
 fn who_mounts(pod: &PodSpec, like: impl Fn(&Volume) -> bool) -> Vec<&str> {
     let volumes: Vec<_> =
@@ -231,7 +227,7 @@ fn the_sidecar_may_write_one_config_map() {
         _ => None,
     });
     let [rule] = &role.unwrap()[..] else { panic!("one rule") };
-    assert_eq!(rule.resource_names, Some(vec![result_name(&request.build)]));
+    assert_eq!(rule.resource_names, Some(vec![result_name(&request.spec.build)]));
     assert_eq!(
         (rule.verbs.clone(), rule.resources.clone()),
         (vec!["get".to_owned(), "patch".to_owned()], Some(vec!["configmaps".to_owned()]))

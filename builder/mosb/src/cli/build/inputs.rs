@@ -157,7 +157,7 @@ impl Inputs {
 }
 
 /// One of `--build-arg`. The value may be a secret by mistake, so it is not repeated.
-pub fn build_arg(text: &str) -> Result<BuildArg> {
+fn build_arg(text: &str) -> Result<BuildArg> {
     let Some((name, value)) = text.split_once('=') else {
         return usage("--build-arg: want K=V, a name and a value");
     };
@@ -174,7 +174,7 @@ pub fn build_arg(text: &str) -> Result<BuildArg> {
 ///
 /// # Errors
 /// [`Error::Usage`].
-pub fn distinct_names(given: &[BuildArg]) -> Result<()> {
+fn distinct_names(given: &[BuildArg]) -> Result<()> {
     let mut names = BTreeSet::new();
     match given.iter().find(|arg| !names.insert(&arg.name)) {
         Some(BuildArg { name, .. }) => usage(format!("--build-arg {name}: given twice; keep one")),
@@ -183,7 +183,7 @@ pub fn distinct_names(given: &[BuildArg]) -> Result<()> {
 }
 
 /// All of `--build-arg`, by name; [`distinct_names`] has checked them.
-pub fn build_args(given: &[BuildArg]) -> BTreeMap<String, String> {
+fn build_args(given: &[BuildArg]) -> BTreeMap<String, String> {
     given.iter().map(|arg| (arg.name.clone(), arg.value.clone())).collect()
 }
 

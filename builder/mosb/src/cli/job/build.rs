@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::direct_push::{DirectPush, push_directly};
-use super::inputs::{PodInputs, PodPrepared};
+use super::inputs::PodInputs;
 use super::prepared_base::{self, CONFIGS, PreparedDraft};
 use super::report::needs_containerfile;
 use super::{draft_build, plan_context, plan_to_run};
@@ -19,6 +19,7 @@ use mosb_build::buildah::{self, BaseSource, ConfigsImage, ContainerBuild};
 use mosb_build::result::{Outcome, Phases, millis};
 use mosb_build::{JobMethod, Redactor, ResultReporter, resolve, user_namespace};
 use mosb_plan::containerfile;
+use mosb_plan::payload::PreparedImageUse;
 use mosb_plan::plan::Method;
 
 /// Options of buildah, and the output folder of the image.
@@ -44,21 +45,21 @@ pub async fn build_with_buildah(
     if left.require_user_namespace && !user_namespace::is_own().map_err(Error::System)? {
         return Err(Error::NoUserNamespace.into());
     }
-    let (build, base) = match inputs.prepared {
-        PodPrepared::Make => {
+    let (build, base) = match inputs.spec.prepared {
+        PreparedImageUse::Make => {
             let PreparedDraft { resolved_draft, prepared } =
                 prepared_base::draft(context, inputs).await?;
             let text = containerfile::render_prepared(&prepared)?;
             (ContainerBuild::of_prepared(&prepared, text), resolved_draft.base)
         }
-        PodPrepared::On { .. } => {
+        PreparedImageUse::On { .. } => {
             let planned = plan_to_run(context, inputs).await?;
             let configs = ConfigsImage::read(&context.pull, &left.image.join(CONFIGS)).await?;
             let text = containerfile::render_last(&planned.plan, &configs.id())?;
             let build = ContainerBuild::of_last(&planned.plan, configs, text);
             (build.map_err(mosb_build::Error::from)?, planned.base)
         }
-        PodPrepared::Without => {
+        PreparedImageUse::Without => {
             let planned = plan_to_run(context, inputs).await?;
             let text = containerfile::render(&planned.plan)?;
             let build = ContainerBuild::of_plan(&planned.plan, text);
@@ -90,12 +91,12 @@ pub async fn build_directly(
     reporter: &ResultReporter,
 ) -> Result<Outcome> {
     let began = Instant::now();
-    let resolved_plan = match &inputs.prepared {
-        PodPrepared::On { image, .. } => {
+    let resolved_plan = match &inputs.spec.prepared {
+        PreparedImageUse::On { image, .. } => {
             let draft = prepared_base::draft(context, inputs).await?;
             prepared_base::plan_on(context, inputs, draft, image).await?
         }
-        PodPrepared::Without | PodPrepared::Make => {
+        PreparedImageUse::Without | PreparedImageUse::Make => {
             let on_step = |step: &str| context.progress.step(step);
             let planning = plan_context(context, prepared_base::trees(context, inputs), &on_step);
             let resolved_draft = draft_build(planning, inputs).await?;

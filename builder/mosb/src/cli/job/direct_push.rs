@@ -30,9 +30,9 @@ pub async fn push_directly(
     resolved_plan: ResolvedPlan,
     reporter: &ResultReporter,
 ) -> Result<DirectPush> {
-    context.progress.step(&format!("writing the layer, pushing to {}", inputs.push));
+    context.progress.step(&format!("writing the layer, pushing to {}", inputs.spec.push));
     reporter.begin_push();
-    let target = Target::from(inputs.push.clone());
+    let target = Target::from(inputs.spec.push.clone());
     let (built, tree) = tokio::join!(
         direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
         push_tree(context, inputs, &resolved_plan),

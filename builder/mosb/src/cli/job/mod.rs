@@ -12,18 +12,18 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::arguments;
-use super::build::inputs::{self as build_inputs, Buildah, StorageDriver};
+use super::build::inputs::{Buildah, StorageDriver};
+use super::build::planned::draft;
 use super::context::{CliContext, Session};
 use super::error::Error;
 use super::signals::first_signal;
-use super::{ExitCode, Result};
+use super::{ExitCode, Result, input};
 use build::{LeftImage, build_directly, build_with_buildah};
 use inputs::{JobInputs, PodInputs};
 use mosb_build::buildah::Volume;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
 use mosb_controller::sidecar::{self, SidecarConfig};
-use mosb_plan::api::BuildName;
 use mosb_plan::plan::MethodChoice;
 use report::{deliver, new_reporter, report_failure};
 
@@ -36,8 +36,7 @@ pub enum JobPart {
     ///
     /// Example:
     ///
-    ///   mosb job build --base quay.io/acme/os@sha256:… --base-name quay.io/acme/os:stable --platform linux/amd64 \\
-    ///     --build-name worker-… --push registry.example.com/os/worker --result /run/mosb/result
+    ///   mosb job build --spec /run/mosb/spec/build.json --result /run/mosb/result
     #[command(verbatim_doc_comment)]
     Build(Box<JobBuild>),
     /// Pushes the image that `mosb job build --image` wrote to a folder, after checking all of it
@@ -47,20 +46,17 @@ pub enum JobPart {
     ///
     /// Example:
     ///
-    ///   mosb job push --base quay.io/acme/os@sha256:… --base-name quay.io/acme/os:stable --platform linux/amd64 \\
-    ///     --build-name worker-… --push registry.example.com/os/worker --image /run/mosb/image --result /run/mosb/result
+    ///   mosb job push --spec /run/mosb/spec/build.json --image /run/mosb/image --result /run/mosb/result
     #[command(verbatim_doc_comment)]
     Push(Box<JobPush>),
     /// Fetches what `mosb job build --image` starts from if it runs only the last part of a Containerfile
     ///
-    /// Plans the image on the prepared base (--prepared), and writes that with the layer of the config into the folder,
+    /// Plans the image on its prepared base, and writes that with the layer of the config into the folder,
     /// without the layers of the base. If something must be run to write the config, the result reports that.
     ///
     /// Example:
     ///
-    ///   mosb job fetch --base quay.io/acme/os@sha256:… --base-name quay.io/acme/os:stable --platform linux/amd64 \\
-    ///     --build-name worker-… --push registry.example.com/os/worker --prepared registry.example.com/os/worker@sha256:… \\
-    ///     --image /run/mosb/image --result /run/mosb/result
+    ///   mosb job fetch --spec /run/mosb/spec/build.json --image /run/mosb/image --result /run/mosb/result
     #[command(verbatim_doc_comment)]
     Fetch(Box<JobPush>),
     /// Waits for the result of the other containers, and writes it to a ConfigMap
@@ -70,8 +66,7 @@ pub enum JobPart {
     ///
     /// Example:
     ///
-    ///   mosb job wait-for-done --result /run/mosb/result --config-map digest-worker-… --namespace mosb-system \\
-    ///     --job-uid 0b9c… --build-name worker-…
+    ///   mosb job wait-for-done --spec /run/mosb/spec/build.json --result /run/mosb/result --job-uid 0b9c…
     #[command(verbatim_doc_comment)]
     WaitForDone(WaitForDone),
 }
@@ -114,45 +109,28 @@ pub struct JobPush {
 
 #[derive(Debug, Args)]
 pub struct WaitForDone {
+    /// The inputs of the build, as the controller wrote them
+    #[arg(long, value_name = "FILE")]
+    pub spec: PathBuf,
     /// The folder with the result of a push
     #[arg(long, value_name = "DIR")]
     pub result: PathBuf,
     /// The folder with the failure report of a build; only failures are accepted from it
     #[arg(long, value_name = "DIR")]
     pub failure: Option<PathBuf>,
-    /// The ConfigMap for the result
-    #[arg(long, value_name = "NAME")]
-    pub config_map: String,
-    /// Its namespace
-    #[arg(long, value_name = "NAMESPACE")]
-    pub namespace: String,
     /// UID of the Job, which must own the ConfigMap
     #[arg(long, value_name = "UID", env = "MOSB_JOB_UID")]
     pub job_uid: String,
-    /// Name of the build that the Job is for
-    #[arg(long, value_name = "NAME", value_parser = arguments::value::<BuildName>("--build-name"))]
-    pub build_name: BuildName,
 }
 
 impl JobPart {
-    /// Rejects what can't be meant.
-    ///
-    /// # Errors
-    /// [`Error::Usage`].
-    pub fn check(&self) -> Result<()> {
-        match self {
-            Self::Build(typed) => typed.inputs.check(),
-            Self::Push(typed) | Self::Fetch(typed) => typed.inputs.check(),
-            Self::WaitForDone(_) => Ok(()),
-        }
-    }
-
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
         let settings = &session.settings;
         match self {
             Self::Build(typed) => typed.run(session).await,
             Self::Fetch(typed) => {
-                let (context, inputs) = (session.clients()?, typed.inputs.read(MethodChoice::Auto));
+                let (context, inputs) =
+                    (session.clients()?, typed.inputs.read(MethodChoice::Auto)?);
                 let reporter = new_reporter(&inputs, settings, Step::ImageFetch);
                 let fetched = prepared_base::fetch(&context, &inputs, &typed.image).await;
                 match fetched.transpose() {
@@ -163,7 +141,7 @@ impl JobPart {
             }
             Self::Push(typed) => {
                 let context = session.clients()?;
-                let inputs = typed.inputs.read(MethodChoice::Containerfile);
+                let inputs = typed.inputs.read(MethodChoice::Containerfile)?;
                 let reporter = new_reporter(&inputs, settings, Step::ImagePush);
                 let outcome = push::push(&context, &inputs, &typed.image, &reporter).await;
                 deliver(&reporter, &typed.result, outcome).await
@@ -178,7 +156,7 @@ impl JobBuild {
         let (context, settings) = (session.clients()?, &session.settings);
         match (self.result, self.image, self.failure) {
             (None, Some(image), Some(failure)) => {
-                let inputs = self.inputs.read(MethodChoice::Containerfile);
+                let inputs = self.inputs.read(MethodChoice::Containerfile)?;
                 let left = LeftImage {
                     image,
                     buildah: Buildah {
@@ -195,7 +173,7 @@ impl JobBuild {
                 report_failure(&reporter, &failure, built)
             }
             (Some(result), ..) => {
-                let inputs = self.inputs.read(MethodChoice::Auto);
+                let inputs = self.inputs.read(MethodChoice::Auto)?;
                 let reporter = new_reporter(&inputs, settings, Step::ImageBuild);
                 let outcome = build_directly(&context, &inputs, &reporter).await;
                 deliver(&reporter, &result, outcome).await
@@ -211,14 +189,8 @@ impl WaitForDone {
     /// # Errors
     /// The result can't be reported.
     async fn run(self) -> Result<ExitCode> {
-        let config = SidecarConfig {
-            result: self.result,
-            failure: self.failure,
-            config_map: self.config_map,
-            namespace: self.namespace,
-            job_uid: self.job_uid,
-            build: self.build_name,
-        };
+        let spec = input::build_spec(&self.spec)?;
+        let config = SidecarConfig::new(spec, self.job_uid, self.result, self.failure);
         let stop = first_signal()?;
         sidecar::run(sidecar::client().await?, &config, stop).await?;
         Ok(0)
@@ -230,11 +202,10 @@ impl WaitForDone {
 /// # Errors
 /// The inputs are those of another build.
 async fn draft_build(planning: PlanContext<'_>, inputs: &PodInputs) -> Result<ResolvedDraft> {
-    let (base, reading) = (&inputs.request.base, build_inputs::read(&inputs.request));
-    let resolved_draft = resolve::draft_while(planning, base, reading).await?;
+    let resolved_draft = draft(planning, &inputs.request()).await?;
     let (_, planned) = resolved_draft.draft.names();
-    if planned != inputs.build {
-        let (planned, wanted) = (planned.to_string(), inputs.build.to_string());
+    if planned != inputs.spec.build {
+        let (planned, wanted) = (planned.to_string(), inputs.spec.build.to_string());
         return Err(Error::OtherBuild { planned, wanted }.into());
     }
     Ok(resolved_draft)

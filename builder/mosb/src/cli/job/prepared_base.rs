@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::inputs::{PodInputs, PodPrepared};
+use super::inputs::PodInputs;
 use super::report::needs_containerfile;
 use super::{draft_build, plan_context};
 use crate::cli::Result;
@@ -16,6 +16,7 @@ use mosb_build::resolve::{
 };
 use mosb_build::result::{BaseTreeImage, Outcome};
 use mosb_image::PinnedRef;
+use mosb_plan::payload::PreparedImageUse;
 use mosb_plan::plan::{Method, Prepared};
 use mosb_registry::base_tree::TreeSource;
 use mosb_registry::{Error as RegistryError, Source, tree_image};
@@ -39,7 +40,7 @@ pub async fn draft(context: &CliContext, inputs: &PodInputs) -> Result<PreparedD
     let on_step = |step: &str| context.progress.step(step);
     let planning = plan_context(context, None, &on_step);
     let resolved_draft = draft_build(planning, inputs).await?;
-    let prepared = prepared(&resolved_draft, inputs.nodes)?;
+    let prepared = prepared(&resolved_draft, inputs.spec.nodes)?;
     Ok(PreparedDraft { resolved_draft, prepared })
 }
 
@@ -78,11 +79,11 @@ async fn find(
 
 /// The images with trees that earlier builds pushed.
 pub fn trees<'a>(context: &'a CliContext, inputs: &'a PodInputs) -> Option<Trees<'a>> {
-    let prepared = match &inputs.prepared {
-        PodPrepared::On { tree, .. } => tree.as_ref(),
-        PodPrepared::Without | PodPrepared::Make => None,
+    let prepared = match &inputs.spec.prepared {
+        PreparedImageUse::On { tree, .. } => tree.as_ref(),
+        PreparedImageUse::Without | PreparedImageUse::Make => None,
     };
-    Some(Trees::Images { client: &context.push, base: inputs.base_tree.as_ref(), prepared })
+    Some(Trees::Images { client: &context.push, base: inputs.spec.base_tree.as_ref(), prepared })
 }
 
 /// Pushes a tree that was read from layers, for later builds: that of what the plan is on.
@@ -96,7 +97,8 @@ pub async fn push_tree(
         TreeSource::Cache => None,
         TreeSource::Computed => {
             let base = resolved_plan.lower().manifest;
-            let pushed = tree_image::push(&context.push, &inputs.push, &base, &obtained.tree).await;
+            let pushed =
+                tree_image::push(&context.push, &inputs.spec.push, &base, &obtained.tree).await;
             Some(pushed.map(|image| BaseTreeImage { base, image }))
         }
     }
@@ -112,8 +114,11 @@ pub async fn fetch(
     inputs: &PodInputs,
     folder: &Path,
 ) -> Result<Option<Outcome>> {
-    let PodPrepared::On { image, .. } = &inputs.prepared else {
-        return usage("job fetch: --prepared is missing; give the prepared base, REPO@sha256:…");
+    let PreparedImageUse::On { image, .. } = &inputs.spec.prepared else {
+        return usage(format!(
+            "job fetch: the inputs of {} name no prepared base; it is only for a build on one",
+            inputs.spec.build
+        ));
     };
     let draft = draft(context, inputs).await?;
     let base = draft.resolved_draft.draft.request().base.clone();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use jiff::{Timestamp, Unit};
 
 use super::direct_push::{DirectPush, push_directly};
-use super::inputs::{PodInputs, PodPrepared};
+use super::inputs::PodInputs;
 use super::prepared_base::tree_of;
 use super::report::needs_containerfile;
 use super::{plan_to_run, prepared_base};
@@ -19,6 +19,7 @@ use mosb_build::buildah::{self, BuiltImage, ContainerBuild};
 use mosb_build::resolve::ResolvedPlan;
 use mosb_build::result::{Outcome, Phases, PreparedImage, millis};
 use mosb_build::{Built, JobMethod, ResultReporter};
+use mosb_plan::payload::PreparedImageUse;
 use mosb_plan::plan::Method;
 use mosb_registry::{Resolved, Target};
 
@@ -32,14 +33,14 @@ pub async fn push(
     image: &Path,
     reporter: &ResultReporter,
 ) -> Result<Outcome> {
-    match &inputs.prepared {
-        PodPrepared::Make => push_prepared(context, inputs, image, reporter).await,
-        PodPrepared::On { image: on, .. } => {
+    match &inputs.spec.prepared {
+        PreparedImageUse::Make => push_prepared(context, inputs, image, reporter).await,
+        PreparedImageUse::On { image: on, .. } => {
             let draft = prepared_base::draft(context, inputs).await?;
             let planned = prepared_base::plan_on(context, inputs, draft, on).await?;
             push_whole(context, inputs, planned, image, reporter).await
         }
-        PodPrepared::Without => {
+        PreparedImageUse::Without => {
             let planned = plan_to_run(context, inputs).await?;
             push_whole(context, inputs, planned, image, reporter).await
         }
@@ -62,7 +63,7 @@ async fn push_prepared(
     let build = ContainerBuild::of_prepared(prepared, "");
     context.progress.step("compressing the prepared base");
     let taken = Taken::from_folder(build, image).await?;
-    context.progress.step(&format!("pushing the prepared base to {}", inputs.push));
+    context.progress.step(&format!("pushing the prepared base to {}", inputs.spec.push));
     let pushed = taken.push(context, inputs, base, reporter).await?;
     let (tag, inputs_digest) = (prepared.tag().to_string(), prepared.inputs.digest());
     let digest = *pushed.pushed.digest.value();
@@ -73,7 +74,7 @@ async fn push_prepared(
     let mut warnings = pushed.warnings;
     warnings.extend(tag_moved(&pushed.pushed, &tag));
     let resolved_plan =
-        prepared_base::plan_on(context, inputs, draft, &inputs.push.pinned(digest)).await?;
+        prepared_base::plan_on(context, inputs, draft, &inputs.spec.push.pinned(digest)).await?;
     match &resolved_plan.plan.method {
         Method::Containerfile(reasons) => {
             return Ok(needs_containerfile(reasons, Some(prepared)));
@@ -124,7 +125,7 @@ async fn push_whole(
     let build = container_build(plan, planned.prepared.as_ref())?;
     context.progress.step("compressing what was built");
     let taken = Taken::from_folder(build, image).await?;
-    context.progress.step(&format!("pushing to {}", inputs.push));
+    context.progress.step(&format!("pushing to {}", inputs.spec.push));
     let built = taken.push(context, inputs, &planned.base, reporter).await?;
     let mut warnings = planned.plan.warnings.clone();
     warnings.extend(built.warnings);
@@ -172,7 +173,7 @@ impl Taken {
         reporter: &ResultReporter,
     ) -> Result<Built> {
         reporter.begin_push();
-        let target = Target::from(inputs.push.clone());
+        let target = Target::from(inputs.spec.push.clone());
         let built = buildah::push(&context.push, &self.build, &self.image, base, &target).await?;
         Ok(Built { making: self.making, ..built })
     }

@@ -16,7 +16,7 @@ pub fn new_reporter(inputs: &PodInputs, settings: &Settings, step: Step) -> Resu
     // A file that can't be read is reported by the code that needs it.
     let files = files.into_iter().flatten().filter_map(|file| std::fs::read(file).ok());
     ResultReporter::new(
-        inputs.build.clone(),
+        inputs.spec.build.clone(),
         inputs.job_uid.clone(),
         inputs.termination_log.clone(),
         step,

@@ -8,8 +8,6 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
 
-#[cfg(feature = "cluster")]
-use super::BUILD;
 use crate::cli::build::Build;
 use crate::cli::build::inputs::{Buildah, ConfigFile, Isolation, StorageDriver};
 #[cfg(feature = "cluster")]
@@ -155,15 +153,16 @@ fn wrong_use_of_a_cluster_is_refused() {
         ("controller --lookup-timeout 0s", "want 1s to 1h"),
         ("controller --lookup-timeout 61m", "want 1s to 1h"),
         ("boot-images pin machineset.machine.openshift.io/a --until x", "--until \"x\" is not"),
+        ("job build --spec s", "required"),
+        ("job build --result r", "required"),
+        ("job build --spec s --result r --image i", "cannot be used with"),
+        ("job build --spec s --image i", "required"),
+        ("job build --spec s --image i --failure f --volume x", "--volume \"x\" is not a volume"),
+        ("job push --spec s --image i", "required"),
+        ("job fetch --spec s --result r", "required"),
+        ("job wait-for-done --spec s --result r", "required"),
     ] {
         assert_refused(line, want);
-    }
-    let inputs = format!(
-        "--base quay.io/os@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --base-name quay.io/os:1 --platform linux/amd64 --build-name {BUILD} --push quay.io/os \
-         --containerfile f --build-arg A=1 --build-arg A=2"
-    );
-    for part in ["build --result r", "push --image i --result r", "fetch --image i --result r"] {
-        assert_refused(&format!("job {part} {inputs}"), "--build-arg A: given twice");
     }
 }
 

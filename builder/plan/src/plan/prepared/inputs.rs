@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::OwnInstructions;
 use super::trust_files::TrustEntry;
@@ -28,7 +28,7 @@ pub struct PreparedTag(String);
 
 /// Which nodes may make it: any, also by hand, or those of the control plane alone, whose pools take
 /// none that another node made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuilderNodes {
     Any,

@@ -12,6 +12,7 @@ use crate::workload::Workload;
 use crate::*;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;
+use mosb_plan::payload::BuildSpec;
 use mosb_reconcile::write::Target;
 use serde_json::Value;
 
@@ -40,6 +41,7 @@ impl FakeCluster {
                 [
                     (labels::ATTEMPT.to_owned(), number.to_string()),
                     (labels::NEEDS.to_owned(), needs.join(" ")),
+                    (labels::BUILD_SPEC.to_owned(), BuildSpec::FORMAT.to_string()),
                 ]
                 .into(),
             ),
