@@ -103,18 +103,14 @@ pub async fn build(
     let layer = writing.await.expect("writing a layer does not panic");
     let image = put_on_base(plan, layer.map_err(|source| cant_write(plan, source))?);
     let making = began.elapsed();
-    let pushed = push.finish(&push_plan(plan, &image, base)).await?;
+    let push_plan = push_plan(plan, &image, base);
+    let pushed = push.finish(&push_plan).await?;
     let layer = BuiltLayer {
         digest: image.layer.digest,
         diff_id: image.layer.diff_id,
         size: image.layer.size,
         paths: Some(image.paths),
     };
-    Ok(Built {
-        pushed,
-        layers: vec![layer],
-        warnings: Vec::new(),
-        making,
-        pushing: began.elapsed() - making,
-    })
+    let pushing = began.elapsed() - making;
+    Ok(Built::after_push(&push_plan, pushed, vec![layer], making, pushing))
 }

@@ -6,6 +6,7 @@
 //! run again gives the same image.
 
 pub mod buildah;
+mod built;
 mod context_dir;
 mod copy_containers;
 pub mod direct;
@@ -28,14 +29,12 @@ mod step_failure;
 pub mod user_namespace;
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use mosb_image::{DiffId, Digest};
-use mosb_registry::Pushed;
-use mosb_types::{Diagnostic, Finding};
+use mosb_types::Diagnostic;
 
+pub use built::{Built, BuiltLayer};
 pub use copy_containers::COPY_CONTAINERS;
 pub use docker_config::{DOCKER_CONFIG_KEY, DockerConfigJson, SecretError, SecretProblem};
 pub use named_secret::NamedSecret;
@@ -47,35 +46,6 @@ pub use result::JobResult;
 pub use result_reporter::ResultReporter;
 pub use secret_object::SecretObject;
 pub use step_failure::StepFailure;
-
-/// An image that was built and pushed.
-#[derive(Debug, Clone)]
-pub struct Built {
-    /// Where it is, under which digest and tags, as the place confirmed.
-    pub pushed: Pushed,
-    /// The layers on top of the base's, the lowest first.
-    pub layers: Vec<BuiltLayer>,
-    /// Warnings of the build itself.
-    pub warnings: Vec<Finding>,
-    /// How long making the layers took.
-    pub making: Duration,
-    /// How long sending them took; for a direct build, what remained after the layer was written.
-    pub pushing: Duration,
-}
-
-/// A layer that a build put on top of the base.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BuiltLayer {
-    /// Digest of the compressed bytes.
-    pub digest: Digest,
-    /// Digest of the uncompressed tar.
-    pub diff_id: DiffId,
-    /// Size of the compressed bytes.
-    pub size: u64,
-    /// Paths that it adds or removes, without the parents that it repeats; only a direct build
-    /// counts them.
-    pub paths: Option<usize>,
-}
 
 /// Why nothing was built.
 #[derive(Debug, thiserror::Error, Diagnostic)]

@@ -103,7 +103,7 @@ pub async fn build(
     let making = began.elapsed();
     let mut built = push(client, build, &made, base, target).await?;
     built.making += making;
-    built.warnings.extend(warnings);
+    built.warnings.splice(0..0, warnings);
     Ok(built)
 }
 

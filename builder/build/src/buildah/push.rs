@@ -6,7 +6,7 @@ use super::BuiltImage;
 use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
-use crate::BuiltLayer;
+use crate::{Built, BuiltLayer};
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
 
@@ -20,9 +20,10 @@ pub async fn push(
     built: &BuiltImage,
     base: &Resolved,
     target: &Target,
-) -> Result<crate::Built, crate::Error> {
+) -> Result<Built, crate::Error> {
     let began = Instant::now();
-    let pushed = client.push(target, &push_plan(build, built, base)).await?;
+    let push_plan = push_plan(build, built, base);
+    let pushed = client.push(target, &push_plan).await?;
     let layer = |layer: &NewLayer| BuiltLayer {
         digest: layer.digest,
         diff_id: layer.diff_id,
@@ -31,13 +32,8 @@ pub async fn push(
     };
     let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
     let above = built.image.layers.iter().map(layer);
-    Ok(crate::Built {
-        pushed,
-        layers: of_config.into_iter().chain(above).collect(),
-        warnings: Vec::new(),
-        making: Duration::ZERO,
-        pushing: began.elapsed(),
-    })
+    let layers = of_config.into_iter().chain(above).collect();
+    Ok(Built::after_push(&push_plan, pushed, layers, Duration::ZERO, began.elapsed()))
 }
 
 /// The plan for pushing a built image, with the source of each blob.

@@ -34,7 +34,7 @@ use mosb_plan::plan::{BuilderNodes, Method, Reason};
 use mosb_registry::Target;
 use planned::{PlannedBuild, check_tag, complete, draft, planning};
 use prepared_base::On;
-use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image, tag_moved};
+use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image};
 
 /// Builds the image of a rendered MachineConfig, and pushes it
 ///
@@ -150,7 +150,6 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
     let image = pushed_image(&built.pushed);
     warnings.splice(0..0, plan.warnings.iter().cloned());
     warnings.extend(built.warnings);
-    warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     // Only a Containerfile makes several layers, and then none of them is *the* layer.
     let layer = match &built.layers[..] {

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::buildah;
 use super::inputs::Buildah;
-use super::result::{PreparedUse, tag_moved};
+use super::result::PreparedUse;
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::settings::Settings;
@@ -155,8 +155,6 @@ pub async fn make(
     context.progress.step("making the prepared base with buildah");
     let made = ContainerBuild::of_prepared(prepared, render_prepared(prepared)?);
     let mut built = buildah::run(context, &made, &drafted.base, target, wanted, settings).await?;
-    let tag = prepared.tag().to_string();
-    built.warnings.extend(tag_moved(&built.pushed, &tag));
     let digest = *built.pushed.digest.value();
     let source = match target.destination() {
         Destination::Registry(repo) => Source::Registry(repo.pinned(digest).into()),

@@ -3,7 +3,6 @@
 use super::inputs::PodInputs;
 use super::prepared_base::{push_tree, tree_of};
 use crate::cli::Result;
-use crate::cli::build::result::tag_moved;
 use crate::cli::context::CliContext;
 use mosb_build::resolve::ResolvedPlan;
 use mosb_build::result::BaseTreeImage;
@@ -40,7 +39,6 @@ pub async fn push_directly(
     let mut built = built?;
     let mut warnings = resolved_plan.plan.warnings;
     warnings.append(&mut built.warnings);
-    warnings.extend(tag_moved(&built.pushed, &resolved_plan.plan.build_name.tag()));
     let base_tree = tree_of(tree, &mut warnings);
     Ok(DirectPush { built, base_tree, warnings })
 }

@@ -12,7 +12,6 @@ use super::report::needs_containerfile;
 use super::{plan_to_run, prepared_base};
 use crate::cli::Result;
 use crate::cli::build::buildah::container_build;
-use crate::cli::build::result::tag_moved;
 use crate::cli::context::CliContext;
 use crate::cli::error::Error;
 use mosb_build::buildah::{self, BuiltImage, ContainerBuild};
@@ -65,14 +64,13 @@ async fn push_prepared(
     let taken = Taken::from_folder(build, image).await?;
     context.progress.step(&format!("pushing the prepared base to {}", inputs.spec.push));
     let pushed = taken.push(context, inputs, base, reporter).await?;
-    let (tag, inputs_digest) = (prepared.tag().to_string(), prepared.inputs.digest());
+    let inputs_digest = prepared.inputs.digest();
     let digest = *pushed.pushed.digest.value();
     let made_at = Timestamp::now().round(Unit::Second).map_err(|error| {
         Error::System(std::io::Error::other(format!("the clock of this node: {error}")))
     })?;
     let prepared = PreparedImage { inputs: inputs_digest, image: digest, made_at };
     let mut warnings = pushed.warnings;
-    warnings.extend(tag_moved(&pushed.pushed, &tag));
     let resolved_plan =
         prepared_base::plan_on(context, inputs, draft, &inputs.spec.push.pinned(digest)).await?;
     match &resolved_plan.plan.method {
@@ -129,7 +127,6 @@ async fn push_whole(
     let built = taken.push(context, inputs, &planned.base, reporter).await?;
     let mut warnings = planned.plan.warnings.clone();
     warnings.extend(built.warnings);
-    warnings.extend(tag_moved(&built.pushed, &plan.build_name.tag()));
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
         digest: *built.pushed.digest.value(),
