@@ -43,15 +43,13 @@ pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use base_trees::BaseTreeKey;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
-use mosb_cluster::{
-    cluster_cache, cluster_names, name_list, namespaces, node_pool, object, status,
-};
+use mosb_cluster::{cluster_cache, cluster_names, name_list, namespaces, node_pool, status};
 
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
 pub use mosb_cluster::cluster_cache::Tasks;
-pub use mosb_cluster::{ClusterCache, Namespaces};
+pub use mosb_cluster::{ClusterCache, Namespaces, object};
 pub use mosb_reconcile::Error;
 pub use mosb_reconcile::lease::LeaseTimes;
 pub use observe::{Facts, observe};
