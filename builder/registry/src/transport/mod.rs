@@ -91,7 +91,8 @@ impl Transport {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let result = self.once(request, auth).await;
+            // On the heap: all that a pull, a push or a lookup polls is nested around it.
+            let result = Box::pin(self.once(request, auth)).await;
             let outcome = match &result {
                 Ok(answer) => attempt_outcome(answer),
                 Err(broken) => broken.outcome,
