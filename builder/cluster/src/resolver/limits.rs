@@ -21,7 +21,7 @@ const MAX_PER_HOST: usize = 4;
 /// config.
 const MAX_PLANS: usize = 8;
 /// How long a plan counts as one of those. A registry that takes longer to answer has not sent much
-/// yet, and of its plans there are [`MAX_PER_HOST`]. Otherwise two registries that hang would stop
+/// yet, and of its plans there are at most four a host. Otherwise two registries that hang would stop
 /// the plans of all pools.
 pub const MAX_PLAN_HOLD: Duration = Duration::from_secs(5);
 /// The share of those for pools that failed last, so that others are not starved.
