@@ -14,8 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::base::{self, Shape, TAG};
 use crate::build::{self, Image, Job};
-use crate::config;
-use crate::debian_base;
+use crate::{config, debian_base};
 use mosb_tests::{Access, Layout, Registry, Server, Transport};
 
 pub struct Fixture {

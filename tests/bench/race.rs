@@ -1,9 +1,8 @@
 //! Contenders that do the same job in turn, so that other load on the machine affects all of them.
 
-use std::fs;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// A program or function to measure, and the number of rounds.
 pub struct Contender<'a> {

@@ -1,21 +1,19 @@
 //! `mosb build` as people run it beside `crane append`: wall time, processor time, and how much of the
 //! latter is spent before the first request.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use crate::bare::Order;
-use crate::base;
 use crate::counted::Counted;
 use crate::fixture::{Base, Fixture};
 use crate::one_config::{bare_calls, build_command};
-use crate::peers;
 use crate::race::{Contender, Times, race, run};
 use crate::report::{Report, Table, seconds};
+use crate::{base, peers};
 use mosb_tests::{Access, Registry, Server, Transport};
 
 /// The share of its processor time that the program may spend before its first request, in percent.

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use mosb_build::fetch::{Fetcher, HostHeaders, Options};
 use mosb_ignition::parse_data_url;
 use mosb_registry::ProxyVariables;
-use mosb_types::Secret;
-use mosb_types::{Diagnostic as _, ErrorClass};
+use mosb_types::{Diagnostic as _, ErrorClass, Secret};
 use serde_json::{Value, json};
 
 use crate::fetch_fixture::{LONG, embedded, fetcher, file, get, gzip, options, render};

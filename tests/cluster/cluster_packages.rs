@@ -1,11 +1,10 @@
 //! What a cluster has for packages is used by a `RUN` line in a build pod: entitlement, repository,
 //! key, trust bundle, proxy and mirrors.
 
-use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::thread;
+use std::{fs, thread};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

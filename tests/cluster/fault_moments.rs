@@ -2,9 +2,8 @@
 //! restarts, the clock changes, or the controller is stopped or killed and another one takes over.
 //! Every story ends like its undisturbed run.
 
-use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::fault_cluster::{Controllers, FaultCluster, cluster, lease, ours, text};
 use crate::fault_stories::stage::{LIMIT, Moment, Run, Stage, one_of_each_kind, undisturbed_runs};

@@ -3,9 +3,8 @@
 //!
 //! On a node of its own, as a controller that renders looks at every pool there is.
 
-use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

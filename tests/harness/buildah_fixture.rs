@@ -10,18 +10,12 @@ use mosb_build::buildah::{self, ContainerBuild};
 use mosb_image::tree::BaseTree;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile;
-use mosb_plan::plan::Base;
-use mosb_plan::plan::BaseName;
-use mosb_plan::plan::BuildPlan;
-use mosb_plan::plan::BuildRequest;
-use mosb_plan::plan::Draft;
-use mosb_plan::plan::MethodChoice;
+use mosb_plan::plan::{Base, BaseName, BuildPlan, BuildRequest, Draft, MethodChoice};
 use mosb_registry::{Client, Resolved, Source, Target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::registry_fixture;
-use crate::{Layout, Snapshot, base_image};
+use crate::{Layout, Snapshot, base_image, registry_fixture};
 
 /// The name of every config in these tests.
 pub const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";

@@ -3,10 +3,9 @@
 //! A part is in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout, so
 //! that a new clone reuses it. The first test that needs a part builds it; `make parts` builds all.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::{env, thread};
 
 use super::machine_tools::{self, MachineTools};
 use super::make::{self, Make};

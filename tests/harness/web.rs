@@ -1,12 +1,11 @@
 //! Web servers for fault tests: arbitrary answers over HTTP, complete answers over HTTPS.
 
-use std::fs;
 use std::io::{self, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use super::child::{Daemon, lasting};
 use super::http::Head;

@@ -10,10 +10,9 @@ use mosb_image::signature_policy::SignaturePolicy;
 use mosb_registry::Target;
 use mosb_tests::buildah_fixture::{BuildahFixture, NAME, block_on, container_build, plan};
 
-use mosb_tests::registry_fixture;
 use mosb_tests::{
-    Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image, run,
-    wait,
+    Access, Kind, Layout, Mosb, Registry, Sandbox, Server, Snapshot, Transport, base_image,
+    registry_fixture, run, wait,
 };
 use mosb_types::Diagnostic as _;
 

@@ -1,9 +1,8 @@
 //! Runs each target of `fuzz/` for a few seconds. `make fuzz` runs them longer.
 
-use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use tar::EntryType;
 

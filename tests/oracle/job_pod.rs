@@ -18,8 +18,7 @@ use mosb_plan::payload::{self, BuildSpec, PreparedImageUse};
 use mosb_plan::plan::{BuilderNodes, default_build_on};
 use serde_json::Value;
 
-use mosb_tests::build_fixture;
-use mosb_tests::{Finished, Mosb, Registry};
+use mosb_tests::{Finished, Mosb, Registry, build_fixture};
 
 /// What a test gives like arguments, and the controller writes into the document of inputs.
 const INPUTS: [&str; 4] = ["--containerfile", "--base-tree", "--prepared", "--prepared-tree"];

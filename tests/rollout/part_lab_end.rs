@@ -1,11 +1,10 @@
 //! Of a lab that ends nothing stays: neither its directory nor its control groups, its interface, its
 //! mounts, the processes in it.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::json;
 

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 
 use mosb_tests::{Finished, Lab, Node, finish, limited};
 
-use crate::controller_pod;
 use crate::observer::{Observer, Seen};
-use crate::slot_times;
+use crate::{controller_pod, slot_times};
 
 #[path = "../demo/cluster/objects.rs"]
 #[expect(dead_code, reason = "the demo uses the rest")]

@@ -14,8 +14,7 @@ use mosb_registry::http::ProxyVariables;
 use mosb_registry::{
     self as registry, CertDirs, Client, CredentialSources, Logins, Options, SettingNames,
 };
-use mosb_types::Diagnostic;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic, Secret};
 
 /// A client, and the temporary folder with the files that it reads.
 #[derive(Debug)]

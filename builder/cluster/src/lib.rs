@@ -6,12 +6,17 @@
 
 pub mod cluster_cache;
 pub mod cluster_names;
+pub mod metrics;
 pub mod name_list;
 pub mod namespaces;
 pub mod node_pool;
 pub mod object;
 pub mod resolver;
+pub mod secret_ref;
 pub mod status;
+pub mod target;
+pub mod user_data_secret;
+pub mod versions;
 mod words;
 
 pub use cluster_cache::ClusterCache;

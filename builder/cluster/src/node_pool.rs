@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ClusterCache;
+use mosb_image::Platform;
 use mosb_plan::api::{MachineConfigPool, Selector};
 
 /// The pool of control-plane machines in every OpenShift cluster.
@@ -100,6 +101,13 @@ impl PoolSelectors {
             several => NodePool::Shared(several.iter().map(|name| (*name).to_owned()).collect()),
         }
     }
+}
+
+/// The platform of a node with these labels, which the kubelet sets.
+pub fn node_platform(labels: &BTreeMap<String, String>) -> Option<Platform> {
+    let label = |key: &str| labels.get(key);
+    let architecture = label("kubernetes.io/arch")?;
+    Platform::new(label("kubernetes.io/os")?, architecture, None).ok()
 }
 
 #[cfg(test)]

@@ -10,22 +10,21 @@ use tracing::Span;
 use super::action::{Action, BuildEffect, makes_workloads};
 use super::apply::{BuildExecutor, BuildPass, BuildState};
 use super::cached_plans::CachedPlans;
-use super::cluster_cache::Trigger;
 use super::cluster_facts::ClusterFacts;
 use super::decide::{Decision, decide, report_refusal};
 use super::inputs::inputs;
 use super::lookup::{ImageStatus, Lookup};
-use super::lookups::{Resolver, resolve};
+use super::lookups::resolve;
 use super::metrics::Metrics;
 use super::observe::{affected_keys, observe};
 use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
+use mosb_cluster::cluster_cache::Trigger;
+use mosb_cluster::resolver::Resolver;
 use mosb_plan::api::labels;
-use mosb_reconcile::EarlierProblem;
-use mosb_reconcile::Problem;
-use mosb_reconcile::driver::busy_pause;
-use mosb_reconcile::driver::{InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::driver::{InputsHash, NoDecision, Reconciler, busy_pause};
 use mosb_reconcile::write::ApplyError;
+use mosb_reconcile::{EarlierProblem, Problem};
 use mosb_types::ErrorClass;
 
 #[derive(Debug)]

@@ -2,15 +2,10 @@
 //! the observed state of builds. What mosb itself writes into statuses is left out, so that its own
 //! write does not retry what failed.
 
-use super::cluster_cache::ClusterCache;
-use super::cluster_names::{IMAGE_CONFIG, OPERATOR_IMAGES, OS_IMAGE_URL, RENDERER};
-use super::snapshot::{Snapshot, Versions};
-use crate::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
+use super::snapshot::Snapshot;
 use crate::workload::Workload;
-use mosb_plan::api::cluster_settings::CONFIG_MAP;
-use mosb_plan::api::{
-    Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, labels,
-};
+use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
+use mosb_plan::api::{Condition, Metadata};
 use mosb_reconcile::driver::InputsHash;
 
 /// The hash of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
@@ -68,65 +63,6 @@ fn foreign(conditions: &[Condition]) -> Vec<Condition> {
     foreign.map(short).collect()
 }
 
-/// Versions of the objects that lookups for a MachineOSConfig read beside its snapshot.
-pub fn versions(
-    cache: &ClusterCache,
-    config: Option<&MachineOsConfig>,
-    pool: Option<&MachineConfigPool>,
-    builds: &[MachineOsBuild],
-) -> Versions {
-    let mut versions = shared_versions(cache);
-    if let Some(config) = config {
-        let pull = config.spec.base_image_pull_secret.as_ref();
-        let named =
-            [Some(&config.spec.rendered_image_push_secret.name), pull.map(|pull| &pull.name)];
-        versions.extend(named.into_iter().flatten().map(|name| secret(cache, name)));
-    }
-    let key = labels::RENDERED_IMAGE_PUSH_SECRET;
-    let pushed_with = builds.iter().filter_map(|build| build.metadata.annotation(key));
-    versions.extend(pushed_with.map(|name| secret(cache, name)));
-    if let Some(pool) = pool {
-        let name = &pool.spec.configuration.name;
-        let rendered = cache.machine_configs.get(name);
-        let version = rendered.and_then(|meta| meta.resource_version.clone());
-        versions.insert(format!("machineconfig {name}"), version);
-    }
-    versions
-}
-
-/// Versions of what lookups for every pool read: the settings, and the Secrets that they name.
-pub(super) fn shared_versions(cache: &ClusterCache) -> Versions {
-    let map = |name: &'static str| {
-        let version = cache.named(name).and_then(|map| map.metadata.resource_version.clone());
-        (format!("configmap {name}"), version)
-    };
-    let mut versions: Versions = [CONFIG_MAP, OPERATOR_IMAGES, OS_IMAGE_URL].map(map).into();
-    let generation = |value: &serde_json::Value| Some(value["metadata"]["generation"].to_string());
-    let controller_config = cache.controller_configs.get(RENDERER);
-    let of_controller_config = controller_config.and_then(|value| generation(&value));
-    versions.insert("controllerconfig".to_owned(), of_controller_config);
-    for mirrors in cache.mirror_sets.iter().flat_map(|store| store.list()) {
-        let metadata = &mirrors["metadata"];
-        let name = format!("mirrors {} {}", metadata["name"], metadata["uid"]);
-        versions.insert(name, generation(&mirrors));
-    }
-    let image_config = cache.image_configs.get(IMAGE_CONFIG);
-    let of_image_config = image_config.and_then(|value| generation(&value));
-    versions.insert("image cluster".to_owned(), of_image_config);
-    if let Ok((settings, _)) = cache.settings() {
-        let proxy = settings.proxy.and_then(|proxy| proxy.secret);
-        let named = proxy.into_iter().chain([settings.global_pull_secret]);
-        versions.extend(named.map(|name| secret(cache, &name)));
-    }
-    versions
-}
-
-fn secret(cache: &ClusterCache, name: &str) -> (String, Option<String>) {
-    let seen = cache.secrets.get(name);
-    let version = seen.and_then(|seen| seen.resource_version.clone());
-    (format!("secret {name}"), version)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -135,8 +71,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cluster_cache::ManagedObject;
     use crate::observe::{Facts, observe};
+    use mosb_cluster::ClusterCache;
+    use mosb_cluster::cluster_cache::ManagedObject;
+    use mosb_cluster::cluster_names::IMAGE_CONFIG;
+    use mosb_plan::api::cluster_settings::CONFIG_MAP;
     use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
     use mosb_reconcile::watch::WatchState;
 

@@ -43,7 +43,6 @@ pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use base_trees::BaseTreeKey;
 pub use connect::{connect, connect_for_evictions, installed_in, own_image};
 pub use decide::{Decision, decide};
-use mosb_cluster::{cluster_cache, cluster_names, name_list, namespaces, node_pool, status};
 
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};

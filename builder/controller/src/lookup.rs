@@ -1,11 +1,10 @@
 //! Lookups: facts that a decision needs and the watches don't show. A decision returns them as
-//! values, the [`Resolver`](crate::lookups::Resolver) resolves them, and their results are used for
+//! values, the [`Resolver`](mosb_cluster::resolver::Resolver) resolves them, and their results are used for
 //! one reconcile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mosb_build::JobMethod;
-use mosb_build::JobResult;
+use mosb_build::{JobMethod, JobResult};
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
 use mosb_reconcile::Problem;

@@ -14,23 +14,21 @@ use tokio::time::timeout;
 
 use super::apply::BuildExecutor;
 use super::boot_images::BootImageReconciler;
-use super::cluster_cache::{ClusterCache, Tasks, Trigger};
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
 use super::ignition_server::IgnitionServerReconciler;
-use super::lookups::{LookupLimits, Resolver};
 use super::metrics::Metrics;
-use super::namespaces::Namespaces;
 use super::render::Renderer;
 use super::rollout::{OwnPlace, RolloutExecutor, RolloutReconciler};
 use super::user_data::{UserDataExecutor, UserDataReconciler};
+use mosb_cluster::cluster_cache::{ClusterCache, Tasks, Trigger};
+use mosb_cluster::namespaces::Namespaces;
+use mosb_cluster::resolver::{LookupLimits, Resolver};
 use mosb_plan::api::shortened;
 use mosb_reconcile::Error;
-use mosb_reconcile::driver::ActiveReconciles;
-use mosb_reconcile::driver::{Controller, Driver, MAX_LOOKUP_ROUNDS};
+use mosb_reconcile::driver::{ActiveReconciles, Controller, Driver, MAX_LOOKUP_ROUNDS};
 use mosb_reconcile::http_server::{HealthSource, Server};
-use mosb_reconcile::lease::gated;
-use mosb_reconcile::lease::{Lease, LeaseTimes};
+use mosb_reconcile::lease::{Lease, LeaseTimes, gated};
 use mosb_reconcile::write::Executor;
 
 pub const LEASE: &str = "mosb-controller";
@@ -156,7 +154,7 @@ pub async fn run(
         ConfigReconciler::new(resolver.clone(), builds, Arc::clone(&metrics), Arc::clone(&facts));
     let secrets = UserDataExecutor(writes.clone());
     let user_data =
-        UserDataReconciler::new(resolver.clone(), secrets.clone(), Arc::clone(&metrics));
+        UserDataReconciler::new(resolver.clone(), secrets.clone(), Arc::clone(&metrics.user_data));
     let ignition_server = IgnitionServerReconciler::new(resolver.clone(), secrets);
     let driving = (&cache.watch_health, &cache.own_writes, &active);
     let mut controllers: Vec<Arc<dyn Controller<Trigger>>> = vec![
@@ -169,7 +167,8 @@ pub async fn run(
     }
     if options.boot_images {
         let (resolver, writes) = (resolver.clone(), writes.clone());
-        let boot_images = BootImageReconciler::new(resolver, writes, Arc::clone(&metrics));
+        let boot_images =
+            BootImageReconciler::new(resolver, writes, Arc::clone(&metrics.boot_images));
         controllers.push(Driver::new(boot_images, driving));
     }
     if options.rollout {
@@ -182,7 +181,7 @@ pub async fn run(
             evictions: gated(evictions, &lease, &options.namespaces.own),
             cache: Arc::clone(&cache),
         };
-        let rollout = RolloutReconciler::new(resolver, executor, own, Arc::clone(&metrics));
+        let rollout = RolloutReconciler::new(resolver, executor, own, Arc::clone(&metrics.rollout));
         controllers.push(Driver::new(rollout, driving));
     }
     let controllers: Controllers = controllers.into();

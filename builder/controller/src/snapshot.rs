@@ -10,17 +10,13 @@ use serde_json::{Value, json};
 use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
-use crate::workload::InputKind;
-use crate::workload::Workload;
+use crate::workload::{InputKind, Workload};
 use mosb_build::JobResult;
+use mosb_cluster::versions::Versions;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_reconcile::write::Target;
 use mosb_reconcile::{EarlierProblem, Kind};
-
-/// The objects that lookups read, by name, with the version that was seen; none if the object does
-/// not exist.
-pub(crate) type Versions = BTreeMap<String, Option<String>>;
 
 /// Everything observed for one MachineOSConfig.
 #[derive(Debug, Clone, Default)]

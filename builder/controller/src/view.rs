@@ -6,15 +6,14 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::cluster_cache::ClusterCache;
 use super::decide::decide;
 use super::observe::{Facts, observe};
 use super::pool_reason::{PoolReason, UNRECONCILABLE};
-use crate::status::BLOCKED;
+use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::status::BLOCKED;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::kinds::Kind;
+use mosb_reconcile::{Error, Problem};
 use mosb_types::ErrorClass;
 
 /// State of a pool.

@@ -2,8 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mosb_types::Secret;
-use mosb_types::canonical_json;
+use mosb_types::{Secret, canonical_json};
 use serde_json::json;
 
 use super::token::Token;

@@ -5,22 +5,19 @@ use std::time::Duration;
 
 use mosb_plan::api::rollout::NodeTarget;
 
-use crate::adopt;
-use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};
 use crate::finalization::{FINALIZE_UNIT, finalization_of};
 use crate::host::{Host, words};
-use crate::live;
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::next_step::{Facts, NextStep, next_step};
-use crate::record::{Phase, Record};
-use crate::record::{write_applied, write_completed};
+use crate::record::{Phase, Record, write_applied, write_completed};
 use crate::stage::{bring, settle_staging};
 use crate::staging_unit::{is_running, show};
 use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
+use crate::{adopt, core_access, live};
 
 /// Steps before a reboot: read the journal, stage. More mean that others change the machine too.
 const STEPS: usize = 4;

@@ -64,8 +64,7 @@ mod update_units;
 
 pub use adopt::{Adoption, KeptPath, adopt};
 pub use apply::{RebootPolicy, apply};
-pub use desired_state::DesiredState;
-pub use desired_state::read_machine_part;
+pub use desired_state::{DesiredState, read_machine_part};
 pub use drift::{Difference, Drift, HiddenPath, drift};
 pub use error::Error;
 pub use host::Host;

@@ -14,8 +14,7 @@ use std::os::fd::OwnedFd;
 use crate::error::Error;
 use crate::host_root::HostRoot;
 use crate::placed_settings;
-use crate::pull_access::LOGIN_FILE;
-use crate::pull_access::PullAccess;
+use crate::pull_access::{LOGIN_FILE, PullAccess};
 
 /// In the order in which ostree's container code looks for them.
 const AUTH_FILES: [&str; 3] =

@@ -2,8 +2,6 @@
 
 use mosb_plan::api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
-use crate::adopt;
-use crate::boot_space;
 use crate::core_access::missing;
 use crate::error::Error;
 use crate::host::Host;
@@ -14,6 +12,7 @@ use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
 use crate::staging_unit::remove_leftover_login;
 use crate::target_fit::TargetFit;
+use crate::{adopt, boot_space};
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
 /// be observed, also with an error. An attempt that rebooted the machine into its target is recorded

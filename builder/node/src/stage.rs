@@ -4,8 +4,6 @@
 use mosb_plan::api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
-use crate::adopt;
-use crate::core_access;
 use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::Host;
@@ -13,18 +11,15 @@ use crate::host_root::HostRoot;
 use crate::kernel_arguments::{arguments_of_image, brings_arguments, change_next};
 use crate::live::{self, LiveRecord};
 use crate::machine_record::{MachineRecord, SetByMosb};
-use crate::machine_state::MachineState;
-use crate::machine_state::{InstalledTools, is_installed};
+use crate::machine_state::{InstalledTools, MachineState, is_installed};
 use crate::placed_login::{self, PlacedLogin};
-use crate::placed_settings;
 use crate::pull_access::PullAccess;
 use crate::record::record_if_complete;
 use crate::rpm_ostree_daemon::{self, settle};
-use crate::staging_unit::StagingUnit;
-use crate::staging_unit::remove_leftover_login;
+use crate::staging_unit::{StagingUnit, remove_leftover_login};
 use crate::target_fit::TargetFit;
 use crate::unstage::{remove_refused, unstage};
-use crate::update_units;
+use crate::{adopt, core_access, placed_settings, update_units};
 
 /// What bootc runs, up to 1.11 after it has staged, and then before.
 const PODMAN: &str = "podman";

@@ -5,13 +5,11 @@ use mosb_plan::plan::split_arguments;
 
 use crate::error::Error;
 use crate::host::Host;
-use crate::kernel_arguments::ArgumentChange;
 use crate::kernel_arguments::{
-    AllBootArguments, BootArguments, arguments_of_image, brings_arguments,
+    AllBootArguments, ArgumentChange, BootArguments, arguments_of_image, brings_arguments,
 };
 use crate::machine_record::SetByMosb;
-use crate::machine_state::InstalledTools;
-use crate::machine_state::{COMMAND_LINE, MachineState, SMALL_FILE};
+use crate::machine_state::{COMMAND_LINE, InstalledTools, MachineState, SMALL_FILE};
 
 /// How a machine compares with its target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

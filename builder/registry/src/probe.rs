@@ -15,8 +15,7 @@ use crate::location::Source;
 use crate::manifest::BlobRef;
 use crate::remote::Remote;
 use crate::resolve::{self, Configs, Resolved};
-use crate::store::Blobs as _;
-use crate::store::Store;
+use crate::store::{Blobs as _, Store};
 
 /// Bytes of a layer that are read to see that it can be.
 const LAYER_SAMPLE: u64 = 64 << 10;

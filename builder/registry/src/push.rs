@@ -11,8 +11,7 @@ use mosb_image::hidden::Hidden;
 use mosb_image::{Digest, PinnedRef};
 
 use super::tag_platform;
-use crate::client::Client;
-use crate::client::Confirmed;
+use crate::client::{Client, Confirmed};
 use crate::error::Error;
 use crate::layout::ImageFolder;
 use crate::layout::folder::file_stream;
@@ -20,8 +19,7 @@ use crate::layout::layout_write::LayoutWriter;
 use crate::location::{Destination, Target};
 use crate::manifest::BlobRef;
 use crate::push_remote::{self, PreparedPush};
-use crate::store::Store;
-use crate::store::{BlobStream, Blobs as _};
+use crate::store::{BlobStream, Blobs as _, Store};
 use crate::upload::Reopen;
 use crate::verify::{collect, verified};
 

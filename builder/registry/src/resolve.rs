@@ -11,8 +11,7 @@ use crate::error::Error;
 use crate::location::Source;
 use crate::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
 use crate::select_platform::select_platform;
-use crate::store::Blobs as _;
-use crate::store::Store;
+use crate::store::{Blobs as _, Store};
 use crate::verify::collect;
 
 /// An image, resolved once. Only the digest in here is used from then on.

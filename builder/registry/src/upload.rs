@@ -15,8 +15,7 @@ use crate::http::{AttemptOutcome, RetryDecision, decide_retry, jitter};
 use crate::manifest::BlobRef;
 use crate::remote::{CONTENT_DIGEST, Remote};
 use crate::store::BlobStream;
-use crate::transport::request::RegistryMessage;
-use crate::transport::request::{Request, Response, no_response};
+use crate::transport::request::{RegistryMessage, Request, Response, no_response};
 use crate::transport::{StreamError, attempt_outcome, follow_location, retries_exhausted};
 
 /// How a registry answers a mount.

@@ -17,9 +17,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::cluster;
-use crate::config;
 use crate::fixture::Fixture;
+use crate::{cluster, config};
 use mosb_tests::{Image, Layout, Node, programs};
 
 pub const NAMESPACE: &str = "pools";

@@ -5,11 +5,10 @@ mod evidence;
 mod watcher;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

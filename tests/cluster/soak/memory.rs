@@ -1,8 +1,7 @@
 //! The memory of one controller process over time.
 
-use std::fmt;
-use std::fs;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 /// The minimum time between two samples.
 const BETWEEN: Duration = Duration::from_secs(2);

@@ -11,9 +11,8 @@ mod kubelet;
 mod left;
 mod memory;
 
-use std::env;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use crate::fault_cluster::{FaultCluster, cluster, has_lost_lease};
 use crate::fault_stories::story::Seen;

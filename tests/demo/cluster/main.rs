@@ -7,11 +7,10 @@
     reason = "the node is the tests' own, and a demo that cannot go on stops where it stands"
 )]
 
-use std::env;
 use std::error::Error;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::{env, fs};
 
 use serde_json::Value;
 

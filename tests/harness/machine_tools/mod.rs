@@ -6,12 +6,10 @@
 //! `lab/base/rpm-ostree`), with the Debian packages that it runs. Both are built for Debian 12. Their
 //! content is part of the version of a base, so bases with and without them are kept side by side.
 
-use std::env;
-use std::fmt;
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::{env, fmt, fs};
 
 use mosb_plan::api::rollout::NodeTool;
 

@@ -26,12 +26,11 @@ mod start;
 mod wait;
 
 use std::fmt::Display;
-use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use serde_json::Value;
 

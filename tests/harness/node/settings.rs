@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::Problem;
 use super::images::PAUSE;
 use super::place::{Place, make_directory, write};
-use super::problem;
 use super::programs::CNI;
 use super::registry::NodeRegistry;
+use super::{Problem, problem};
 use crate::tls::Certificate;
 
 /// The node's name.

@@ -7,11 +7,12 @@ use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::components;
 use super::control_plane::ControlPlane;
 use super::place::Place;
 use super::settings::{self, Kubelet, Settings};
-use super::{ADMINISTRATOR, Api, Node, NodeRegistry, Problem, Programs, condition, images};
+use super::{
+    ADMINISTRATOR, Api, Node, NodeRegistry, Problem, Programs, components, condition, images,
+};
 
 /// Tests wait until a machine is known to be lost.
 pub(crate) const SOON_LOST: &str = "--node-monitor-grace-period=16s";

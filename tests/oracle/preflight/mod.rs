@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use mosb_tests::PLAIN;
 use mosb_tests::build_fixture::assert_valid;
 use mosb_tests::{
-    Access, Compression, Fault, FaultProxy, Finished, Image, Layout, Location, Login, Mosb,
+    Access, Compression, Fault, FaultProxy, Finished, Image, Layout, Location, Login, Mosb, PLAIN,
     Profile, Refusal, Registry, Server, StandIn, Transport, Tree,
 };
 

@@ -11,8 +11,7 @@ use mosb_image::{PinnedRef, RepoRef};
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::{Proxy, ProxyUrl};
 use mosb_registry::registries_conf::By;
-use mosb_types::Diagnostic;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic, Secret};
 
 use crate::{pull_repositories, registries_conf};
 use registry_entry::RegistryEntry;

@@ -34,18 +34,15 @@ use super::namespaces::Namespaces;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
-use mosb_reconcile::watch::OwnWrites;
-use mosb_reconcile::watch::WatchHealth;
-use mosb_reconcile::watch::{IndexKey, IndexedStore};
+use mosb_reconcile::watch::{IndexKey, IndexedStore, OwnWrites, WatchHealth};
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
-pub use boot_images::MACHINE_API_NAMESPACE;
-pub use boot_images::has_only_our_spec;
-pub use boot_images::{BootImageCache, BootImageKind, SeenObject, object_key};
+pub use boot_images::{
+    BootImageCache, BootImageKind, MACHINE_API_NAMESPACE, SeenObject, has_only_our_spec, object_key,
+};
 pub use machine::SeenMachine;
-pub use projection::{ManagedObject, NodeSecret, SeenNode};
-pub use projection::{non_empty_annotation, owning_node};
+pub use projection::{ManagedObject, NodeSecret, SeenNode, non_empty_annotation, owning_node};
 pub use trigger::Trigger;
 pub use visitor::Tasks;
 

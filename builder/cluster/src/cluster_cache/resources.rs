@@ -24,8 +24,7 @@ use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER};
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::labels;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
-use mosb_reconcile::kinds::Kind;
-use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
+use mosb_reconcile::kinds::{Kind, ROLLOUT_NAMESPACE};
 use mosb_reconcile::watch::WatchedResource;
 
 impl ClusterCache {

@@ -15,9 +15,9 @@ use super::trigger::Trigger;
 use crate::namespaces::Namespaces;
 use mosb_reconcile::Error;
 use mosb_reconcile::error::{is_forbidden, is_not_found};
-use mosb_reconcile::watch::{Change, IndexedStore};
-use mosb_reconcile::watch::{WatchHealth, WatchState};
-use mosb_reconcile::watch::{WatchedResource, run_watch};
+use mosb_reconcile::watch::{
+    Change, IndexedStore, WatchHealth, WatchState, WatchedResource, run_watch,
+};
 
 /// What a controller does beside building images.
 #[derive(Debug, Clone, Copy, Default)]

@@ -8,11 +8,10 @@ use mosb_types::ErrorClass;
 use serde_json::Value;
 
 use super::{Resolver, invalid_input};
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::error::is_not_found;
 use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::problem::with_causes;
+use mosb_reconcile::{Error, Problem};
 
 /// Reason of a [`Problem`]: the pool names a rendered config that does not exist (yet).
 pub const NO_RENDERED_CONFIG: &str = "no-rendered-config";

@@ -7,14 +7,11 @@ use kube::Api;
 use kube::api::GetParams;
 
 use super::{Resolver, invalid_input};
-use mosb_build::DockerConfigJson;
-use mosb_build::NamedSecret;
-use mosb_build::pull_permission;
+use mosb_build::{DockerConfigJson, NamedSecret, pull_permission};
 use mosb_plan::api::ClusterSettings;
 use mosb_plan::api::cluster_settings::Proxy;
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::error::{code, is_not_found};
+use mosb_reconcile::{Error, Problem};
 
 impl Resolver {
     /// Reads a Secret in our namespace, else in the operator's.

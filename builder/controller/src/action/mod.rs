@@ -7,8 +7,8 @@ use std::fmt;
 use super::base_trees::BaseTreeKey;
 use super::log_archive::ArchiveLogs;
 use super::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
-use crate::workload::kind_of;
 use mosb_build::JobMethod;
+use mosb_cluster::object::workload_kind;
 use mosb_image::Digest;
 use mosb_plan::api::ImageBuilderType;
 use mosb_reconcile::Kind;
@@ -72,7 +72,7 @@ impl fmt::Display for BuildEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CreateWorkload(attempt) => {
-                let (kind, number) = (kind_of(attempt.builder), attempt.number);
+                let (kind, number) = (workload_kind(attempt.builder), attempt.number);
                 write!(f, "creating {kind} {number} of machineosbuild {}", attempt.build)
             }
             Self::CreateInputs(_, workload) => {

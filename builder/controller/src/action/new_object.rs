@@ -8,7 +8,8 @@ use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::workload::{Input, Workload, kind_of};
+use crate::workload::{Input, Workload};
+use mosb_cluster::object::workload_kind;
 use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Existing, IfExists, NewObject};
@@ -39,7 +40,7 @@ pub fn component(config: &MachineConfig) -> NewObject {
 }
 
 pub fn workload(workload: &Workload) -> NewObject {
-    let kind = kind_of(workload.builder());
+    let kind = workload_kind(workload.builder());
     let if_exists = IfExists::CompareMetadata(compare_workload);
     match workload {
         Workload::Job(job) => owned(kind, workload.metadata(), job, if_exists),

@@ -10,13 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::BuildExecutor;
 use crate::base_trees::BaseTreeKey;
-use crate::cluster_names::BASE_TREES;
 use crate::observe::base_trees;
 use crate::snapshot::{base_of, prepared_base_of};
+use mosb_cluster::cluster_names::BASE_TREES;
 use mosb_image::Digest;
-use mosb_reconcile::Error;
-use mosb_reconcile::error;
 use mosb_reconcile::write::{patch_params, post_params};
+use mosb_reconcile::{Error, error};
 
 impl BuildExecutor {
     /// Adds an entry, and removes those of bases that no build uses, or that can't be read.

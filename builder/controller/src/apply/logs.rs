@@ -170,8 +170,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::cluster_cache::ClusterCache;
     use crate::logs::{CUT_MARK, MAX_LINE};
+    use mosb_cluster::cluster_cache::ClusterCache;
     use mosb_plan::api::labels;
     use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 

@@ -9,9 +9,9 @@ mod prepared_bases;
 use std::sync::Arc;
 
 use super::action::{Action, BuildEffect};
-use super::cluster_cache::ClusterCache;
 use crate::lookups::CachedPlan;
 use crate::observe::Facts;
+use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_reconcile::write::{ApplyError, Effects, Executor, ReconcilePass};
 
 pub type BuildPass = ReconcilePass<BuildState>;

@@ -7,8 +7,8 @@ use kube::api::{ObjectMeta, Patch};
 use serde_json::json;
 
 use super::BuildExecutor;
-use crate::cluster_names::PREPARED_BASES;
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases};
+use mosb_cluster::cluster_names::PREPARED_BASES;
 use mosb_reconcile::write::{patch_params, post_params};
 use mosb_reconcile::{Error, error};
 

@@ -12,7 +12,7 @@ use super::lookups;
 use super::plan::{BootImagePlan, Outcome};
 use super::report::{self, is_degraded};
 use super::snapshot::BootImageSnapshot;
-use crate::user_data::SecretRef;
+use mosb_cluster::secret_ref::SecretRef;
 use mosb_reconcile::driver::Decision;
 use mosb_reconcile::waits::{BOOT_IMAGE_RECHECK, BOOT_IMAGE_RIGHTS};
 
@@ -106,8 +106,8 @@ mod tests {
     use crate::boot_images::decide::decide;
     use crate::boot_images::figures::figures;
     use crate::boot_images::tests::fake_cluster::{FakeCluster, NEW, OLD};
-    use crate::cluster_cache::BootImageKind::{self, ClusterApiMachineSet};
-    use crate::user_data::FoundSecret;
+    use mosb_cluster::cluster_cache::BootImageKind::{self, ClusterApiMachineSet};
+    use mosb_cluster::user_data_secret::FoundSecret;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

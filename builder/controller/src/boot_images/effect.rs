@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::Value;
 
 use super::obstacle::Failure;
-use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
-use crate::user_data::SecretRef;
 use mosb_build::SecretObject;
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject, object_key};
+use mosb_cluster::secret_ref::SecretRef;
 use mosb_image::Digest;
 use mosb_types::Secret;
 

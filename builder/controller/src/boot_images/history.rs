@@ -2,8 +2,8 @@
 
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{BootImage, History, NextWrite, SetGeneration, WriteAttempt};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject, object_key};
 
 /// The object with the record of a set.
 pub(super) fn find<'s>(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine_set::MachineSet;
-use crate::user_data::SecretRef;
+use mosb_cluster::secret_ref::SecretRef;
 
 /// What all sets of a decision share.
 #[derive(Debug)]

@@ -1,8 +1,9 @@
 //! Reads the Secrets with stubs, each by its name.
 
 use super::snapshot::BootImageSnapshot;
-use crate::lookups::Resolver;
-use crate::user_data::{SecretRef, read_secret};
+use mosb_cluster::resolver::Resolver;
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::read_secret;
 use mosb_reconcile::driver::NoDecision;
 
 /// The most Secrets that are read in one pass; the next pass reads the others. What is read is kept
@@ -37,8 +38,8 @@ mod tests {
 
     use super::*;
     use crate::boot_images::tests::fake_cluster::{FakeCluster, NEW};
-    use crate::user_data::FoundSecret;
     use jiff::Timestamp;
+    use mosb_cluster::user_data_secret::FoundSecret;
 
     #[test]
     fn every_secret_is_read_in_its_turn() {

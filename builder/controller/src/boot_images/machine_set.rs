@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::obstacle::{Failure, Obstacle};
-use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_boot_image::{SetKind, SetRef, Skip, TemplateKind};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject, object_key};
 use mosb_plan::api::boot_images::ManagedKind;
 
 /// Label of the MachineSets of a MachineDeployment.

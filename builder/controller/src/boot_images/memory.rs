@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::effect::{Action, BootImageWrite, Recorded};
 use super::obstacle::{Failure, Obstacle};
 use super::stub_expiry::expiry;
-use crate::user_data::{FoundSecret, SecretRef};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_reconcile::waits::{
     BOOT_IMAGE_FAILED, BOOT_IMAGE_REFUSED, BOOT_IMAGE_UNDONE, STUB_EXPIRY,
 };
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(memory.next_retry(now), None);
         for (name, code) in [("a", 500), ("b", 403)] {
             let write = BootImageWrite::Create {
-                kind: crate::cluster_cache::BootImageKind::BootImageHistory,
+                kind: mosb_cluster::cluster_cache::BootImageKind::BootImageHistory,
                 namespace: "machines".to_owned(),
                 name: name.to_owned(),
                 body: serde_json::Value::Null,

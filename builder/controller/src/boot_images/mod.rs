@@ -44,6 +44,7 @@ mod limits;
 mod lookups;
 mod machine_set;
 mod memory;
+mod metrics;
 mod next_write;
 mod observe;
 mod obstacle;
@@ -67,6 +68,7 @@ mod worker_pool;
 mod tests;
 
 pub use figures::{BootImageFigures, ExpiringStub, SkewFigures};
+pub use metrics::BootImageMetrics;
 pub(crate) use reconciler::BootImageReconciler;
 pub use view::{
     BootImageChange, BootImageRequest, BootImageRequestError, BootImagesView, HistoryView, SetView,

@@ -4,17 +4,15 @@
 use jiff::Timestamp;
 
 use super::effect::{BootImageWrite, ObjectRef};
-use super::history;
 use super::judge::Judgement;
 use super::limits::Limits;
 use super::machine_set::{MachineSet, TEMPLATE_NAME};
 use super::obstacle::{Failure, Obstacle};
 use super::pin::{self, PIN};
-use super::record;
 use super::snapshot::BootImageSnapshot;
 use super::stability::{cluster_api_wait, stream_wait};
 use super::stub::{StubStep, StubSwitch, stub_step};
-use super::template;
+use super::{history, record, template};
 use mosb_boot_image::{Change, Golden, MAX_COUNT, NextWrite, Skip, Verdict};
 use mosb_plan::api::cluster_settings::BootImageSettings;
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::STATUS_NAME;
 use super::memory::Memory;
 use super::snapshot::{BootImageSnapshot, GoldenState};
-use crate::cluster_cache::{BootImageKind, ClusterCache, Trigger};
-use crate::cluster_names::BOOT_IMAGES;
-use crate::user_data::SecretRef;
 use mosb_boot_image::{Architecture, Golden};
+use mosb_cluster::cluster_cache::{BootImageKind, ClusterCache, Trigger};
+use mosb_cluster::cluster_names::BOOT_IMAGES;
+use mosb_cluster::secret_ref::SecretRef;
 use mosb_plan::api::labels;
 use mosb_reconcile::Problem;
 

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use super::judge::Judgement;
 use super::obstacle::Failure;
-use crate::cluster_cache::SeenObject;
 use mosb_boot_image::Release;
+use mosb_cluster::cluster_cache::SeenObject;
 
 /// Annotation of a set: `always`, or a release.
 pub(crate) const PIN: &str = "mosb.dev/boot-image-pin";

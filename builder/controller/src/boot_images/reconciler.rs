@@ -12,12 +12,12 @@ use super::effect::{Action, BootImageEffect};
 use super::figures::figures;
 use super::lookups::look_up;
 use super::memory::Memory;
+use super::metrics::BootImageMetrics;
 use super::observe::{is_affected, observe};
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::Trigger;
-use crate::lookups::Resolver;
-use crate::metrics::Metrics;
-use crate::user_data::SecretRef;
+use mosb_cluster::cluster_cache::Trigger;
+use mosb_cluster::resolver::Resolver;
+use mosb_cluster::secret_ref::SecretRef;
 use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
 use mosb_reconcile::watch::OwnWrites;
 use mosb_reconcile::write::{ApplyError, Executor, ReconcilePass};
@@ -29,7 +29,7 @@ const KEY: &str = "cluster";
 pub(crate) struct BootImageReconciler {
     resolver: Resolver,
     pub(super) executor: Executor,
-    pub(super) metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<BootImageMetrics>,
     /// Of these objects alone: while a watch does not show that the machines of a MachineDeployment
     /// are being replaced, those of another one must not be.
     pub(super) own_writes: OwnWrites,
@@ -37,7 +37,7 @@ pub(crate) struct BootImageReconciler {
 }
 
 impl BootImageReconciler {
-    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<Metrics>) -> Self {
+    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<BootImageMetrics>) -> Self {
         let (own_writes, memory) = (OwnWrites::without_timeout(), Mutex::default());
         Self { resolver, executor, metrics, own_writes, memory }
     }
@@ -84,7 +84,7 @@ impl Reconciler for BootImageReconciler {
         let figures = figures(&plan, snapshot, now);
         let decision = decision(&plan, &figures, snapshot, now);
         if decision.lookups.is_empty() {
-            self.metrics.set_boot_images(&figures);
+            self.metrics.set(&figures);
         }
         decision
     }

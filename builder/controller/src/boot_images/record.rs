@@ -8,10 +8,10 @@ use super::history::find;
 use super::judge::Judgement;
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::BootImageKind;
 use mosb_boot_image::{
     BootImage, Golden, History, HistoryDetail, SetReference, Verdict, WriteAttempt,
 };
+use mosb_cluster::cluster_cache::BootImageKind;
 
 /// The record that is seen is older than our last write.
 #[derive(Debug)]

@@ -2,12 +2,10 @@
 
 use super::effect::ObjectRef;
 use super::report::{DEGRADED, EXPIRING, SKEWED};
-use crate::cluster_cache::BootImageKind;
-use crate::status::EventReason;
-use crate::status::new_event;
+use mosb_cluster::cluster_cache::BootImageKind;
+use mosb_cluster::status::{EventReason, new_event};
 use mosb_plan::api::{Condition, condition};
-use mosb_reconcile::write::Event;
-use mosb_reconcile::write::Regarding;
+use mosb_reconcile::write::{Event, Regarding};
 
 /// The conditions that report a problem while they are true.
 const PROBLEMS: [Problem; 3] = [
@@ -84,7 +82,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::status::set_condition;
+    use mosb_cluster::status::set_condition;
     use mosb_reconcile::write::EventKind;
 
     fn list(states: &[(&str, &str, &str)], second: i64) -> Vec<Condition> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::BootImageKind;
+use mosb_cluster::cluster_cache::BootImageKind;
 
 /// The Clusters with a MachineDeployment whose machines are being replaced, and which.
 pub(super) fn rolling_clusters(snapshot: &BootImageSnapshot) -> BTreeMap<String, String> {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::memory::Memory;
-use crate::cluster_cache::{BootImageKind, SeenObject};
-use crate::user_data::FoundSecret;
-use crate::user_data::SecretRef;
 use mosb_boot_image::{Architecture, Golden};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_plan::api::MachineConfigPool;
 use mosb_plan::api::cluster_settings::BootImageSettings;
 

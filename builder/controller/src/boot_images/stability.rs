@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::{BootImageKind, SeenObject};
 use mosb_boot_image::{Architecture, Golden, Release, Stream};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
 
 /// Why no image of the cluster is changed now.
 pub(super) fn cluster_wait(snapshot: &BootImageSnapshot, golden: &Golden) -> Option<String> {

@@ -10,12 +10,12 @@ use super::limits::Limits;
 use super::machine_set::MachineSet;
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
-use crate::user_data::{FoundSecret, SecretRef, UserDataSecret};
 use mosb_boot_image::{Stub, StubError};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::{FoundSecret, UserDataSecret};
 use mosb_image::Digest;
 use mosb_plan::api::cluster_settings::{BootImageSettings, StubReference};
-use mosb_types::Diagnostic as _;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic as _, Secret};
 
 /// Keys of the config: those of the machine API and of Cluster API.
 const CONFIG_KEYS: [&str; 2] = ["userData", "value"];

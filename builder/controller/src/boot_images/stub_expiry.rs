@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use super::machine_set::MachineSet;
 use super::snapshot::BootImageSnapshot;
 use super::stub::{stub_of, stub_secret};
-use crate::user_data::{FoundSecret, SecretRef};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::FoundSecret;
 
 /// The Unix times at which the CAs of these sets' stubs expire, as far as they are known. Stubs
 /// that were not read lately are added to the lookups.

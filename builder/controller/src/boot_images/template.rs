@@ -7,8 +7,8 @@ use super::effect::{BootImageWrite, ObjectRef};
 use super::machine_set::{MachineSet, TEMPLATE_NAME, TemplateRef};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::{SeenObject, object_key};
 use mosb_boot_image::{Change, CloneError, TemplateClone};
+use mosb_cluster::cluster_cache::{SeenObject, object_key};
 use mosb_types::Diagnostic as _;
 
 impl From<CloneError> for Obstacle {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::machine_set::{MachineSet, SET_KINDS};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
-use crate::cluster_cache::{BootImageKind, SeenObject};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
 use mosb_plan::api::boot_images::MachineConfiguration;
 use mosb_reconcile::Problem;
 

@@ -6,8 +6,8 @@ use super::effect::Action;
 use super::plan::BootImagePlan;
 use super::report::{DEGRADED, error_message, is_degraded};
 use super::snapshot::BootImageSnapshot;
-use crate::object;
-use crate::status::set_condition;
+use mosb_cluster::object;
+use mosb_cluster::status::set_condition;
 use mosb_plan::api::condition;
 
 /// Reasons of the condition.

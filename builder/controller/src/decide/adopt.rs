@@ -5,7 +5,7 @@ use super::DecisionBuilder;
 use super::progress::BuildProgress;
 use crate::lookup::{ImageStatus, Lookup, Planned};
 use crate::pool_reason::PoolReason;
-use crate::status::{BuildPhase, build_status};
+use mosb_cluster::status::{BuildPhase, build_status};
 use mosb_image::PinnedRef;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_plan::api::{BuildOn, MachineOsBuild, labels};

@@ -2,9 +2,9 @@
 
 use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup};
-use crate::object;
 use crate::pool_reason::PoolReason;
-use crate::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
+use mosb_cluster::object;
+use mosb_cluster::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 use mosb_reconcile::kinds::Kind;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::workload::InputKind;
-use crate::workload::Workload;
+use crate::workload::{InputKind, Workload};
 use mosb_build::JobMethod;
 use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_plan::payload::BuildSpec;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::status::failed_message;
 use crate::workload::NoResultCause;
 use mosb_build::JobMethod;
 use mosb_build::buildah::BUILDAH_FAILED;
 use mosb_build::result::Step as Container;
+use mosb_cluster::status::failed_message;
 use mosb_reconcile::waits::{BUILD_ATTEMPT_MAX, Backoff};
 use mosb_types::ErrorClass;
 

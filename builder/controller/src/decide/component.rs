@@ -7,14 +7,12 @@
 use serde_json::json;
 
 use super::DecisionBuilder;
-use crate::action::Action;
-use crate::action::new_object;
+use crate::action::{Action, new_object};
 use crate::snapshot::{SeenComponent, Snapshot};
-use crate::status::SEEDED;
+use mosb_cluster::status::SEEDED;
 use mosb_image::PinnedRef;
 use mosb_plan::api::{self, PoolName, component_name, condition, labels};
-use mosb_reconcile::write::Patch;
-use mosb_reconcile::write::Target;
+use mosb_reconcile::write::{Patch, Target};
 
 /// The state of the component MachineConfig.
 pub(super) enum Component {

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
-use crate::action::Action;
-use crate::action::new_object;
+use crate::action::{Action, new_object};
 use crate::lookup::Planned;
-use crate::object;
-use crate::status::{BuildPhase, EventReason, build_status};
-use crate::status::{new_event, regarding};
+use mosb_cluster::object;
+use mosb_cluster::status::{BuildPhase, EventReason, build_status, new_event, regarding};
 use mosb_plan::api::{
     API_VERSION, BuildOn, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata,
     NameRef, OwnerReference, labels, shortened,

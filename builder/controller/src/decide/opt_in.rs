@@ -4,13 +4,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Decision;
-use crate::action::Action;
-use crate::action::new_object;
-use crate::object;
+use crate::action::{Action, new_object};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};
-use crate::status::{EventReason, PoolBuild, pool_conditions};
-use crate::status::{new_event, regarding};
+use mosb_cluster::object;
+use mosb_cluster::status::{EventReason, PoolBuild, new_event, pool_conditions, regarding};
 use mosb_plan::api::{
     API_VERSION, ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig,
     MachineOsConfigSpec, Metadata, NameRef, OwnerReference, labels,

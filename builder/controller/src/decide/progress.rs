@@ -5,22 +5,17 @@ use super::attempt_failure::AttemptFailure;
 use super::{DecisionBuilder, Unavailable};
 use crate::action::Action;
 use crate::lookup::{Lookup, Planned};
-use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
-use crate::status::{BuildPhase, EventReason, WorkloadRef, build_status};
-use crate::workload::NoResultCause;
-use crate::workload::Observation;
-use crate::workload::Workload;
-use crate::workload::observe;
-use crate::workload::release;
+use crate::workload::{NoResultCause, Observation, Workload, observe, release};
 use mosb_build::JobResult;
+use mosb_cluster::object;
+use mosb_cluster::status::{BuildPhase, EventReason, WorkloadRef, build_status};
 use mosb_plan::api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
 use mosb_reconcile::kinds::Kind;
-use mosb_reconcile::write::Patch;
-use mosb_reconcile::write::Target;
+use mosb_reconcile::write::{Patch, Target};
 
 /// The result of one pass over a build.
 pub(super) enum BuildProgress {

@@ -6,16 +6,15 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use crate::action::Action;
-use crate::name_list::name_list;
-use crate::object;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
-use crate::status::{
-    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
-    PoolBuild, USER_NAMESPACES, WARNINGS, config_status, pool_conditions,
-};
-use crate::status::{new_event, regarding};
 use mosb_build::JobMethod;
+use mosb_cluster::name_list::name_list;
+use mosb_cluster::object;
+use mosb_cluster::status::{
+    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
+    PoolBuild, USER_NAMESPACES, WARNINGS, config_status, new_event, pool_conditions, regarding,
+};
 use mosb_plan::api::{
     BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig,
     MachineOsConfigStatus, condition, labels,

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::Decision;
 use crate::action::Action;
-use crate::object;
 use crate::snapshot::Snapshot;
-use crate::status::not_enabled_conditions;
+use mosb_cluster::object;
+use mosb_cluster::status::not_enabled_conditions;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::RolloutMode;
 use mosb_reconcile::write::NewStatus;

@@ -3,9 +3,9 @@
 
 use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
-use crate::object;
 use crate::pool_reason::PoolReason;
-use crate::status::{EventReason, blocking_conditions};
+use mosb_cluster::object;
+use mosb_cluster::status::{EventReason, blocking_conditions};
 use mosb_image::Platform;
 use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
 use mosb_reconcile::Problem;

@@ -8,9 +8,10 @@ use k8s_openapi::ByteString;
 use super::secrets::{Unusable, authority_secret, server_secret, unusable, usable};
 use super::server_keys::ServerKeys;
 use super::snapshot::ServerSnapshot;
-use crate::user_data::Action;
-use crate::user_data::{SecretRef, Unwritable, UserDataSecret, UserDataWrite};
+use crate::user_data::{Action, UserDataWrite};
 use mosb_build::SecretObject;
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::{Unwritable, UserDataSecret};
 use mosb_ignition_server::{
     CERTIFICATE, CERTIFICATE_INFO, CertificateInfo, PRIVATE_KEY, ServingCertificate, pool_of,
 };

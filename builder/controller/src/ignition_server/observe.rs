@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::snapshot::{ServerLookupResults, ServerSnapshot};
-use crate::cluster_cache::{ClusterCache, Trigger};
-use crate::cluster_names::{IGNITION_AUTHORITY, IGNITION_SERVER};
+use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::cluster_names::{IGNITION_AUTHORITY, IGNITION_SERVER};
 use mosb_plan::api::labels;
 use mosb_reconcile::driver::InputsHash;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster_names::{IGNITION_AUTHORITY, IGNITION_NAMESPACE, IGNITION_SERVER};
-use crate::user_data::{FoundSecret, MAX_SECRET_SIZE, SecretRef, Unwritable, UserDataSecret};
+use mosb_cluster::cluster_names::{IGNITION_AUTHORITY, IGNITION_NAMESPACE, IGNITION_SERVER};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::{FoundSecret, MAX_SECRET_SIZE, Unwritable, UserDataSecret};
 
 /// Why a Secret can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]

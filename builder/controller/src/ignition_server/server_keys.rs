@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
-use crate::user_data::{SecretData, UserDataSecret};
+use mosb_cluster::user_data_secret::{SecretData, UserDataSecret};
 use mosb_ignition_server::{Authority, AuthorityError, TokenKey};
 use mosb_types::Secret;
 

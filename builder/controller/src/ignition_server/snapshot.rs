@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::server_keys::ServerKeys;
-use crate::user_data::{FoundSecret, SecretRef};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_ignition_server::ServingCertificate;
 use mosb_plan::api::cluster_settings::Endpoint;
 

@@ -24,11 +24,10 @@ use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
 use mosb_build::JobResult;
-pub use mosb_cluster::resolver::{
-    LookupError, LookupLimits, LookupPermit, MachineAccess, MachineSecrets, RegistryClientPool,
-    Resolver,
+use mosb_cluster::resolver::{
+    LookupError, LookupPermit, MAX_PLAN_HOLD, Resolver, get_rendered_config, invalid_input,
+    while_held,
 };
-use mosb_cluster::resolver::{MAX_PLAN_HOLD, get_rendered_config, invalid_input, while_held};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{BuildName, RenderedName};
 use mosb_reconcile::Problem;

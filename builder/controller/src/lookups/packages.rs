@@ -7,10 +7,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ObjectMeta;
 
 use super::Resolver;
-use crate::cluster_cache::ClusterCache;
-use crate::cluster_names::YUM_REPOSITORIES;
-use crate::workload::Input;
-use crate::workload::PackageSource;
+use crate::workload::{Input, PackageSource};
+use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::cluster_names::YUM_REPOSITORIES;
 use mosb_plan::api::{BuildName, PoolName};
 use mosb_reconcile::Problem;
 

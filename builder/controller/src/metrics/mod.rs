@@ -2,18 +2,14 @@
 //! follow the observed state; counters and durations follow our own writes of an end, so that
 //! nothing is counted twice.
 
-mod boot_images;
 mod build_state;
 mod pool;
-mod pool_reasons;
-mod rollout;
-mod user_data;
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -23,27 +19,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use boot_images::BootImageMetrics;
-use pool_reasons::PoolReasons;
-use rollout::RolloutMetrics;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pool {
-    pool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolState {
-    pool: String,
-    state: &'static str,
-}
+use crate::boot_images::BootImageMetrics;
+use crate::rollout::RolloutMetrics;
+use mosb_cluster::metrics::{Durations, Pool, PoolReasons, PoolState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
     reason: String,
 }
-
-type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// All metrics of the controller.
 #[derive(Debug)]
@@ -69,9 +52,10 @@ pub struct Metrics {
     oldest: Gauge<f64, AtomicU64>,
     errors: Family<Reason, Counter>,
     leader: Gauge,
-    rollout: RolloutMetrics,
-    user_data: PoolReasons,
-    boot_images: BootImageMetrics,
+    pub rollout: Arc<RolloutMetrics>,
+    /// Why the Secrets with user data stay as they are.
+    pub user_data: Arc<PoolReasons>,
+    pub boot_images: Arc<BootImageMetrics>,
 }
 
 impl Default for Metrics {
@@ -110,9 +94,9 @@ impl Default for Metrics {
             oldest: Gauge::default(),
             errors: Family::default(),
             leader: Gauge::default(),
-            rollout: RolloutMetrics::default(),
-            user_data: PoolReasons::default(),
-            boot_images: BootImageMetrics::default(),
+            rollout: Arc::default(),
+            user_data: Arc::default(),
+            boot_images: Arc::default(),
         };
         all.register();
         all

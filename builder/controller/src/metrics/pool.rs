@@ -8,12 +8,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Deserialize as _;
 
+use super::Metrics;
 use super::build_state::{JOB_STATES, PUSH_STATES, STATES, current, job_state, push_state, state};
-use super::{Metrics, Pool, PoolState};
-use crate::action::Action;
-use crate::action::BuildEffect;
+use crate::action::{Action, BuildEffect};
 use crate::snapshot::Snapshot;
 use mosb_build::result::{JobResult, Outcome};
+use mosb_cluster::metrics::{Pool, PoolState};
 use mosb_plan::api::{MachineOsBuild, MachineOsBuildStatus, labels};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{NewObject, NewStatus};

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::Metrics;
 use super::build_state::PUSH_STATES;
 use crate::action::Action;
-use crate::object;
 use crate::snapshot::{SeenWorkload, Snapshot};
 use mosb_build::result::JobResult;
+use mosb_cluster::object;
 use mosb_plan::api::MachineOsBuild;
 use mosb_reconcile::kinds::Kind;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::cluster_cache::{ClusterCache, non_empty_annotation};
 use crate::snapshot::SeenComponent;
+use mosb_cluster::cluster_cache::{ClusterCache, non_empty_annotation};
 use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
 use mosb_reconcile::watch::IndexKey;
 

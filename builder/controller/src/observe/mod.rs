@@ -11,23 +11,21 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 
 use super::base_trees::{self, BaseTreeKey, BaseTrees};
-use super::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger, WORKLOAD_WATCHES};
-use super::cluster_names::{
-    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
-};
-use super::inputs;
 use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
-use crate::workload::InputKind;
-use crate::workload::Workload;
+use crate::workload::{InputKind, Workload};
 use mosb_build::JobResult;
+use mosb_cluster::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger, WORKLOAD_WATCHES};
+use mosb_cluster::cluster_names::{
+    BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
+};
+use mosb_cluster::versions::versions;
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 use mosb_reconcile::watch::IndexKey;
 
 pub use nodes::machine_role;
-pub(crate) use nodes::node_platform;
 
 /// Facts about a cluster that no watch shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,7 +58,7 @@ pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
         .map(|build| (**build).clone())
         .collect();
     Snapshot {
-        versions: inputs::versions(cache, config.as_deref(), pool.as_deref(), &builds),
+        versions: versions(cache, config.as_deref(), pool.as_deref(), &builds),
         name: name.to_owned(),
         rivals,
         label: pool.as_deref().and_then(|pool| label(cache, pool)),

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::cluster_cache::{ClusterCache, SeenNode};
-use crate::node_pool::{CONTROL_PLANE_POOL, PoolSelectors};
 use crate::snapshot::BuildNodes;
-use crate::workload::{MachineRole, has_control_plane_label};
+use crate::workload::MachineRole;
+use mosb_cluster::cluster_cache::{ClusterCache, SeenNode};
+use mosb_cluster::node_pool::{
+    CONTROL_PLANE_POOL, PoolSelectors, has_control_plane_label, node_platform,
+};
 use mosb_image::Platform;
 use mosb_plan::api::MachineConfigPool;
 
@@ -64,11 +66,4 @@ fn nodes(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Arc<SeenNode>> {
     let selectors = PoolSelectors::of(cache);
     let is_member = selectors.members_of(&pool.metadata.name);
     cache.nodes.filter_list(|node| is_member(&node.labels))
-}
-
-/// The platform of a node with these labels, which the kubelet sets.
-pub(crate) fn node_platform(labels: &BTreeMap<String, String>) -> Option<Platform> {
-    let label = |key: &str| labels.get(key);
-    let architecture = label("kubernetes.io/arch")?;
-    Platform::new(label("kubernetes.io/os")?, architecture, None).ok()
 }

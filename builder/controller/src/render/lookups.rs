@@ -13,21 +13,20 @@ use super::contents::{Contents, find};
 use super::observe::{controller_config, observe};
 use super::rendered_object::compare_rendered;
 use super::snapshot::{Member, OverridingImage, RenderOutput, RenderSnapshot};
-use crate::cluster_cache::ClusterCache;
-use crate::lookups::{LookupError, LookupPermit, Resolver};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
+use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
 use mosb_plan::api::{
     BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
     is_component_name, labels,
 };
 use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Worker;
 use mosb_reconcile::watch::IndexKey;
 use mosb_reconcile::write::{ApplyError, Existing};
+use mosb_reconcile::{Error, Problem};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
 /// The time limit of all fetches for a pool, in time limits of a lookup: less than that of a

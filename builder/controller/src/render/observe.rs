@@ -7,9 +7,9 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
-use crate::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
-use crate::cluster_names::RENDERER;
-use crate::inputs;
+use mosb_cluster::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
+use mosb_cluster::cluster_names::RENDERER;
+use mosb_cluster::versions::shared_versions;
 use mosb_plan::api::{
     ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
 };
@@ -49,7 +49,7 @@ fn inputs_hash(cache: &ClusterCache, pool: &MachineConfigPool, observed: impl Ha
         observed,
         cache.daemon_sets.is_empty(),
         pool_settings(cache),
-        inputs::shared_versions(cache),
+        shared_versions(cache),
     ))
 }
 

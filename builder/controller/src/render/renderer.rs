@@ -8,18 +8,15 @@ use k8s_openapi::jiff::Timestamp;
 use tracing::Span;
 
 use super::contents::Contents;
-use super::decide::Action;
-use super::decide::{RenderDecision, RenderLookup, RenderReason, decide};
+use super::decide::{Action, RenderDecision, RenderLookup, RenderReason, decide};
 use super::lookups::{self, RenderError};
 use super::observe::{affected_pools, observe};
 use super::snapshot::RenderSnapshot;
-use crate::cluster_cache::Trigger;
-use crate::lookups::Resolver;
-use mosb_reconcile::EarlierProblem;
-use mosb_reconcile::Problem;
-use mosb_reconcile::driver::Worker;
-use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
+use mosb_cluster::cluster_cache::Trigger;
+use mosb_cluster::resolver::Resolver;
+use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler, Worker};
 use mosb_reconcile::write::{ApplyError, Executor, NoEffect, ReconcilePass};
+use mosb_reconcile::{EarlierProblem, Problem};
 
 #[derive(Debug)]
 pub(crate) struct Renderer {

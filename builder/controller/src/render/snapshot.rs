@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 
 use mosb_image::Digest;
 use mosb_plan::api::MachineConfigPool;
-use mosb_reconcile::EarlierProblem;
-use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Target;
+use mosb_reconcile::{EarlierProblem, Problem};
 use mosb_types::canonical_json;
 
 /// Raised when the same inputs give another rendered config and all pools should get it; never by a

@@ -17,8 +17,8 @@ use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::slots::ControlPlaneCheck;
-use crate::status::{EventReason, ROLLOUT_DEGRADED};
 use jiff::Timestamp;
+use mosb_cluster::status::{EventReason, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::{Applying, Slot};
 use mosb_reconcile::waits::ROLLOUT_PROBLEM;
 

@@ -22,12 +22,11 @@ use super::staging::LimitedJobs;
 use super::{
     config_annotations, leaving_configs, obsolete_jobs, part_jobs, pool_conditions, staging,
 };
-use crate::object;
-use mosb_reconcile::Kind;
-use mosb_reconcile::Problem;
+use mosb_cluster::object;
 use mosb_reconcile::driver::Decision;
 use mosb_reconcile::waits::{ROLLOUT_PROBLEM, ROLLOUT_WATCH};
 use mosb_reconcile::write::NewStatus;
+use mosb_reconcile::{Kind, Problem};
 use mosb_types::ErrorClass;
 
 /// What to do about the machines of a pool.

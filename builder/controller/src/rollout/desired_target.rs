@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use super::lookup::RolloutLookup;
 use super::snapshot::RolloutSnapshot;
-use super::target_source::{NoTarget, Pin, TargetError, by_pin, in_service, live_images, stock};
+use super::target_source::{NoTarget, stock};
+use mosb_cluster::target::{Pin, TargetError, by_pin, in_service, live_images};
 use mosb_image::Digest;
 use mosb_plan::api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode};
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::drain::NodeEvictions;
 use super::job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 use super::node_job::{JobSecretContent, OwnerJob, node_job, node_secret};
-use crate::cluster_cache::{ClusterCache, non_empty_annotation};
+use mosb_cluster::cluster_cache::{ClusterCache, non_empty_annotation};
 use mosb_plan::api::labels;
 use mosb_reconcile::Kind;
 use mosb_reconcile::error::{self, Error};

@@ -1,6 +1,6 @@
 //! What a Job on a machine is created for: everything that its template does not contain.
 
-use crate::lookups::MachineSecrets;
+use mosb_cluster::resolver::MachineSecrets;
 use mosb_cluster::words;
 use mosb_plan::api::rollout::NodeTarget;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::job_request::{LoginGrant, NodeLogin};
 use super::machine_part::machine_part_of;
 use super::node_job::JobSecretContent;
-use crate::lookups::{MachineAccess, Resolver};
+use mosb_cluster::resolver::{MachineAccess, Resolver};
 use mosb_image::Digest;
 use mosb_reconcile::Problem;
 use mosb_types::Secret;
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::ClusterCache;
-    use crate::lookups::{LookupLimits, MachineSecrets};
+    use mosb_cluster::resolver::{LookupLimits, MachineSecrets};
     use mosb_image::Digest;
     use mosb_plan::api::rollout::NodeTarget;
     use mosb_reconcile::fake_api::FakeApi;

@@ -6,10 +6,9 @@
 
 use super::desired_target::rival_names;
 use super::snapshot::RolloutSnapshot;
-use crate::object;
 use crate::rollout::effect::Action;
-use crate::status::EventReason;
-use crate::status::{new_event, regarding};
+use mosb_cluster::object;
+use mosb_cluster::status::{EventReason, new_event, regarding};
 use mosb_plan::api::rollout::OnDelete;
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};
 use mosb_reconcile::kinds::Kind;

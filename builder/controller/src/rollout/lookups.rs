@@ -13,14 +13,12 @@ use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
 use super::machine_part::machine_part_in;
 use super::registry_lookups::RegistryLookups;
 use super::snapshot::RolloutSnapshot;
-use crate::lookups::{MachineAccess, MachineSecrets, Resolver};
-use crate::observe::node_platform;
-use crate::workload::may_run_etcd;
+use mosb_cluster::node_pool::{may_run_etcd, node_platform};
+use mosb_cluster::resolver::{MachineAccess, MachineSecrets, Resolver};
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{RenderedName, labels};
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
+use mosb_reconcile::{Error, Problem};
 use mosb_registry::{Client, Source};
 use mosb_types::ErrorClass;
 

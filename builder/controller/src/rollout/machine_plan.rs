@@ -15,11 +15,10 @@ use super::machine_state::{MachineState, SlotAnnotation};
 use super::machine_status::{MachineProgress, MachineStatus};
 use super::node_patch::{NodePatch, NodeState};
 use super::obsolete_jobs::{deletion, is_obsolete};
-use super::part_jobs;
 use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
-use super::staging;
-use crate::status::{EventReason, new_event, regarding_node};
+use super::{part_jobs, staging};
+use mosb_cluster::status::{EventReason, new_event, regarding_node};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{NodeTarget, Slot, StagedMark};
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
-use crate::workload::may_run_etcd;
+use mosb_cluster::node_pool::may_run_etcd;
 use mosb_image::{Digest, Platform};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};

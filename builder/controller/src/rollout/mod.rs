@@ -66,6 +66,7 @@ mod machine_part;
 mod machine_plan;
 mod machine_state;
 mod machine_status;
+mod metrics;
 mod new_job;
 mod node_job;
 mod node_patch;
@@ -99,6 +100,7 @@ pub use ended_phases::{EndedPhase, MachinePhase};
 pub use job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 pub use lookup::{ControlPlaneHealth, RolloutLookup, RolloutLookupResults, SeenPod, TargetImage};
 pub use machine_status::{MachineProgress, MachineStatus};
+pub use metrics::RolloutMetrics;
 pub use new_job::adopts;
 pub use observe::{OwnPlace, observe};
 pub use other_places::OtherPlaces;
@@ -109,7 +111,6 @@ pub use snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
     RolloutSettings, RolloutSnapshot,
 };
-pub(crate) use target_source::{Found, Pin, TargetError, by_pin, in_service, target_of};
 pub use view::{
     BuildView, MachineCounts, NodeView, PoolCondition, Retry, RolloutChange, RolloutRequest,
     RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,

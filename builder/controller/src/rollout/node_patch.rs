@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::snapshot::Machine;
-use crate::object;
 use crate::rollout::effect::Action;
+use mosb_cluster::object;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
 use mosb_reconcile::kinds::Kind;

@@ -20,13 +20,12 @@ use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
     RolloutSettings, RolloutSnapshot,
 };
-use crate::cluster_cache::{
+use mosb_cluster::cluster_cache::{
     CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS, POOL_WATCHES,
     SeenMachine, Trigger, non_empty_annotation, owning_node,
 };
-use crate::node_pool::{NodePool, PoolSelectors};
-use crate::status::ROLLOUT_DEGRADED;
-use crate::workload::may_run_etcd;
+use mosb_cluster::node_pool::{NodePool, PoolSelectors, may_run_etcd};
+use mosb_cluster::status::ROLLOUT_DEGRADED;
 use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
 };

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster_cache::SeenMachine;
-use crate::workload::has_control_plane_label;
+use mosb_cluster::cluster_cache::SeenMachine;
+use mosb_cluster::node_pool::has_control_plane_label;
 use mosb_plan::api::labels;
 
 /// Taints of control-plane nodes, which the controller tolerates if it runs on one.

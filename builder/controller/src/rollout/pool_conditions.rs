@@ -8,8 +8,8 @@ use super::effect::Action;
 use super::machine_state::BOOT_FULL;
 use super::machine_status::MachineStatus;
 use super::pool_status::{PoolStatus, PoolStatusUpdate};
-use crate::name_list::name_list;
-use crate::status::{
+use mosb_cluster::name_list::name_list;
+use mosb_cluster::status::{
     BLOCKED, EventReason, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, new_event,
     regarding, set_condition,
 };

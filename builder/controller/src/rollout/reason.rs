@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
-use crate::name_list::name_list;
+use mosb_cluster::name_list::name_list;
 use mosb_cluster::words;
 
 /// How many machines a reason names.

@@ -14,15 +14,15 @@ use super::ended_phases::ended_phases;
 use super::job_secret::JobSecrets;
 use super::lookup::RolloutLookup;
 use super::lookups::{RegistryAnswer, RegistryQuery, look_up};
+use super::metrics::RolloutMetrics;
 use super::observe::{OwnPlace, affected_pools, has_slots, observe};
 use super::reason::{Blocked, RolloutReason};
 use super::refused_writes::PassWrites;
 use super::registry_lookups::RegistryLookups;
 use super::seen_times::SeenTimes;
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
-use crate::cluster_cache::Trigger;
-use crate::lookups::Resolver;
-use crate::metrics::Metrics;
+use mosb_cluster::cluster_cache::Trigger;
+use mosb_cluster::resolver::Resolver;
 use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
 use mosb_reconcile::write::ApplyError;
 
@@ -31,7 +31,7 @@ pub(crate) struct RolloutReconciler {
     resolver: Resolver,
     executor: RolloutExecutor,
     own: OwnPlace,
-    metrics: Arc<Metrics>,
+    metrics: Arc<RolloutMetrics>,
     registries: RegistryLookups<RegistryQuery, RegistryAnswer>,
     /// Drains that have begun, by pool.
     drains: Mutex<BTreeMap<String, DrainRecords>>,
@@ -46,7 +46,7 @@ impl RolloutReconciler {
         resolver: Resolver,
         executor: RolloutExecutor,
         own: OwnPlace,
-        metrics: Arc<Metrics>,
+        metrics: Arc<RolloutMetrics>,
     ) -> Self {
         Self {
             resolver,
@@ -176,11 +176,11 @@ impl Reconciler for RolloutReconciler {
         let evaluation = evaluate(snapshot, now);
         let (pool, decision) = (&snapshot.pool.metadata.name, evaluation.decision);
         match evaluation.status {
-            Some(status) => self.metrics.set_rollout(pool, &status),
+            Some(status) => self.metrics.set(pool, &status),
             // What was decided before holds until there are results.
             None if decision.reason == RolloutReason::LookingUp
                 || !snapshot.lookup_results.pending.is_empty() => {}
-            None => self.metrics.clear_rollout(pool),
+            None => self.metrics.clear(pool),
         }
         decision
     }
@@ -265,7 +265,7 @@ impl Reconciler for RolloutReconciler {
         self.registries.forget(pool);
         self.drains().remove(pool);
         self.times().remove(pool);
-        self.metrics.forget_rollout(pool);
+        self.metrics.forget(pool);
         self.refused_writes().remove(pool);
     }
 }

@@ -141,8 +141,7 @@ mod tests {
     use crate::rollout::job_request::{LoginGrant, NodeJobRequest, NodeLogin, NodeVerb};
     use crate::rollout::snapshot::{JobPhase, Machine, MachineJob};
     use mosb_plan::api::rollout::NodeTarget;
-    use mosb_reconcile::write::Target;
-    use mosb_reconcile::write::{NewStatus, Patch};
+    use mosb_reconcile::write::{NewStatus, Patch, Target};
 
     fn target(kind: Kind, name: &str) -> Target {
         Target { kind, name: name.to_owned(), uid: String::new(), version: None }

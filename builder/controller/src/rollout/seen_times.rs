@@ -88,9 +88,9 @@ impl SeenTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster_cache::SeenMachine;
     use crate::rollout::tests::job_of_machine;
     use crate::rollout::{ClusterMachines, Machine};
+    use mosb_cluster::cluster_cache::SeenMachine;
 
     const DAY: i64 = 24 * 60 * 60;
 

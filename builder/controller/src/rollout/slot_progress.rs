@@ -17,7 +17,7 @@ use super::machine_state::MachineState;
 use super::machine_status::MachineFailure;
 use super::node_patch::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
-use crate::status::EventReason;
+use mosb_cluster::status::EventReason;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
 
 /// How soon pods are listed that may have come meanwhile.

@@ -10,7 +10,7 @@ use super::decide::Pass;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::slots;
-use crate::name_list::name_list;
+use mosb_cluster::name_list::name_list;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::waits::ROLLOUT_PROBLEM;
 

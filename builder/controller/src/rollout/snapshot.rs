@@ -15,7 +15,7 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use super::other_places::OtherPlaces;
-use crate::cluster_cache::SeenMachine;
+use mosb_cluster::cluster_cache::SeenMachine;
 use mosb_plan::api::rollout::{NodeReport, NodeTarget};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 use mosb_reconcile::driver::InputsHash;

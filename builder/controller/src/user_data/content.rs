@@ -8,8 +8,7 @@ use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, Pu
 use mosb_ignition as ignition;
 use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::secret_files;
-use mosb_types::Secret;
-use mosb_types::{Diagnostic, Finding, canonical_json};
+use mosb_types::{Diagnostic, Finding, Secret, canonical_json};
 use serde_json::Value;
 
 /// What the config of a pool's new machines is made of.

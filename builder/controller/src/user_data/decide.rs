@@ -2,25 +2,23 @@
 
 use jiff::Timestamp;
 
-use super::condition;
 use super::content::MachineContent;
 use super::join_tokens::ClusterInfo;
 use super::reason::{Joining, Refusal, UserDataReason};
-use super::secret_ref::SecretRef;
 use super::served_config::ServingPlace;
-use super::snapshot::{FoundSecret, UserDataSnapshot};
-use super::target;
-use super::user_data_secret::{
-    MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret, UserDataWrite,
-};
+use super::snapshot::UserDataSnapshot;
+use super::{condition, target};
 use crate::ignition_server::{authority_secret, server_secret};
-use crate::user_data::Action;
+use crate::user_data::{Action, UserDataWrite};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::{
+    FoundSecret, MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret,
+};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::driver::Decision;
 use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
-use mosb_types::Diagnostic as _;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic as _, Secret};
 
 /// What to do about the user data.
 pub(crate) type UserDataDecision = Decision<UserDataLookup, UserDataReason, UserDataWrite>;

@@ -5,12 +5,21 @@ use std::fmt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 
-use super::user_data_secret::UserDataWrite;
+use mosb_build::SecretObject;
+use mosb_cluster::secret_ref::SecretRef;
 use mosb_reconcile::write::{
     ApplyError, Effects, Executor, ReconcilePass, apply_error, post_params,
 };
+use mosb_types::Secret as Hidden;
 
 pub type Action = mosb_reconcile::write::Action<UserDataWrite>;
+
+/// A write of the Secret. It has the UID and the resourceVersion that it was decided on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UserDataWrite {
+    pub secret: SecretRef,
+    pub object: Hidden<SecretObject>,
+}
 
 /// Applies the actions of the controllers of user data.
 #[derive(Debug, Clone)]
@@ -57,9 +66,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use mosb_build::SecretObject;
     use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
-    use mosb_types::Secret as Hidden;
 
     #[tokio::test]
     async fn the_secret_is_replaced_as_it_was_read() {

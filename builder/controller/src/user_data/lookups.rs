@@ -7,20 +7,17 @@ use super::content::MachineInputs;
 use super::decide::UserDataLookup;
 use super::join_tokens::ClusterInfo;
 use super::machine_inputs::new_machine;
-use super::secret_ref::SecretRef;
-use super::snapshot::{FoundSecret, UserDataSnapshot};
-use crate::cluster_names::{CLUSTER_INFO, PUBLIC_NAMESPACE};
-use crate::lookups::Resolver;
-use mosb_cluster::resolver::NO_RENDERED_CONFIG;
+use super::snapshot::UserDataSnapshot;
+use mosb_cluster::cluster_names::{CLUSTER_INFO, PUBLIC_NAMESPACE};
+use mosb_cluster::resolver::{NO_RENDERED_CONFIG, Resolver};
+use mosb_cluster::user_data_secret::read_secret;
 use mosb_plan::api::MachineOsConfig;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::driver::NoDecision;
-use mosb_reconcile::error::{describe, is_forbidden, is_not_found};
+use mosb_reconcile::error::{is_forbidden, is_not_found};
 use mosb_reconcile::write::ApplyError;
+use mosb_reconcile::{Error, Problem};
 use mosb_types::ErrorClass;
-use mosb_types::Secret;
 
 /// Adds the results of all lookups to the snapshot.
 pub(super) async fn look_up(
@@ -45,20 +42,6 @@ pub(super) async fn look_up(
         }
     }
     Ok(())
-}
-
-/// The Secret, read from etcd: a cache may show it as it was before our last write.
-pub(crate) async fn read_secret(
-    resolver: &Resolver,
-    secret: &SecretRef,
-) -> Result<FoundSecret, NoDecision> {
-    let api: Api<v1::Secret> = Api::namespaced(resolver.client.clone(), secret.namespace());
-    match api.get(secret.name()).await {
-        Ok(found) => Ok(FoundSecret::Found(Box::new(Secret::new(found.into())))),
-        Err(error) if is_not_found(&error) => Ok(FoundSecret::Missing),
-        Err(error) if is_forbidden(&error) => Ok(FoundSecret::Forbidden(describe(&error))),
-        Err(error) => Err(Error::api(format!("secret {secret}"), "get")(error).into()),
-    }
 }
 
 /// Reads ConfigMap `cluster-info`. Clusters that were not made by kubeadm may not have it, and the

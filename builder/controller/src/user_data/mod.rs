@@ -11,12 +11,10 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `secret_ref` | the annotation's value |
 //! | `snapshot`, `observe` | the input of a decision; cache → snapshot |
 //! | `target` | which image a new machine boots |
 //! | `content` | the Ignition config of a machine |
 //! | `join_tokens` | the tokens that join machines, and whether they have ended |
-//! | `user_data_secret` | the Secret as it is, and as it should be |
 //! | `served_config` | the config at `mosb serve-ignition`, and the stub that fetches it |
 //! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `condition` | what the MachineOSConfig shows |
@@ -35,11 +33,9 @@ mod machine_inputs;
 mod observe;
 mod reason;
 mod reconciler;
-mod secret_ref;
 mod served_config;
 mod snapshot;
 mod target;
-mod user_data_secret;
 mod view;
 
 #[cfg(test)]
@@ -47,11 +43,6 @@ mod tests;
 
 pub use condition::USER_DATA;
 pub(crate) use content::{JoinConfig, MachineInputs};
-pub(crate) use effect::{Action, UserDataExecutor};
-pub(crate) use lookups::read_secret;
+pub(crate) use effect::{Action, UserDataExecutor, UserDataWrite};
 pub(crate) use reconciler::UserDataReconciler;
-pub use secret_ref::SecretRef;
-pub(crate) use snapshot::FoundSecret;
-pub use user_data_secret::UserDataWrite;
-pub(crate) use user_data_secret::{MAX_SECRET_SIZE, SecretData, Unwritable, UserDataSecret};
 pub use view::{IgnitionRequest, MachineIgnition, MachineIgnitionError, machine_ignition};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::condition::USER_DATA;
 use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
-use crate::cluster_cache::{ClusterCache, Trigger};
-use crate::cluster_names::IGNITION_AUTHORITY;
-use crate::inputs;
-use crate::snapshot::Versions;
+use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::cluster_names::IGNITION_AUTHORITY;
+use mosb_cluster::versions::{self, Versions};
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::rollout::History;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
@@ -68,7 +67,7 @@ fn endpoint(cache: &ClusterCache) -> Result<Option<Endpoint>, String> {
 
 /// Versions of the settings and of the Secrets that the lookups read.
 fn versions(cache: &ClusterCache, config: &MachineOsConfig) -> Versions {
-    let mut versions = inputs::versions(cache, Some(config), None, &[]);
+    let mut versions = versions::versions(cache, Some(config), None, &[]);
     if let Ok((settings, _)) = cache.settings() {
         let user_data = settings.user_data;
         let authority = user_data.endpoint.map(|_| IGNITION_AUTHORITY.to_owned());

@@ -11,10 +11,10 @@ use super::lookups::look_up;
 use super::observe::{affected_configs, inputs, observe};
 use super::reason::{Refusal, UserDataReason};
 use super::snapshot::UserDataSnapshot;
-use super::user_data_secret::UserDataWrite;
-use crate::cluster_cache::Trigger;
-use crate::lookups::Resolver;
-use crate::metrics::Metrics;
+use crate::user_data::UserDataWrite;
+use mosb_cluster::cluster_cache::Trigger;
+use mosb_cluster::metrics::PoolReasons;
+use mosb_cluster::resolver::Resolver;
 use mosb_reconcile::driver::{CheckedInputs, InputsHash, NoDecision, Reconciler};
 use mosb_reconcile::error::Error;
 use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
@@ -25,18 +25,19 @@ use mosb_types::Diagnostic as _;
 pub(crate) struct UserDataReconciler {
     resolver: Resolver,
     executor: UserDataExecutor,
-    metrics: Arc<Metrics>,
+    /// Why Secrets stay as they are, by MachineOSConfig.
+    refusals: Arc<PoolReasons>,
     checked: CheckedInputs,
 }
 
 impl UserDataReconciler {
-    pub fn new(resolver: Resolver, executor: UserDataExecutor, metrics: Arc<Metrics>) -> Self {
-        Self { resolver, executor, metrics, checked: CheckedInputs::default() }
+    pub fn new(resolver: Resolver, executor: UserDataExecutor, refusals: Arc<PoolReasons>) -> Self {
+        Self { resolver, executor, refusals, checked: CheckedInputs::default() }
     }
 
     fn set_refused(&self, snapshot: &UserDataSnapshot, reason: Option<&'static str>) {
         let (config, pool) = (&snapshot.config, &snapshot.config.spec.machine_config_pool.name);
-        self.metrics.set_user_data(&config.metadata.name, pool, reason);
+        self.refusals.set(&config.metadata.name, pool, reason);
     }
 }
 
@@ -147,7 +148,7 @@ impl Reconciler for UserDataReconciler {
     }
 
     fn forget(&self, name: &str) {
-        self.metrics.forget_user_data(name);
+        self.refusals.forget(name);
         self.checked.remove(name);
     }
 }

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
 use super::reason::Refusal;
-use super::secret_ref::SecretRef;
-use super::snapshot::FoundSecret;
-use super::user_data_secret::{MAX_SECRET_SIZE, UserDataSecret, UserDataWrite};
 use crate::ignition_server::{
     ServerKeys, Unusable, authority_secret, server_secret, unusable, usable,
 };
+use crate::user_data::UserDataWrite;
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::{FoundSecret, MAX_SECRET_SIZE, UserDataSecret};
 use mosb_ignition_server::{Period, accepted_tokens, config_key, stub, tokens_key};
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::payload::gzip;

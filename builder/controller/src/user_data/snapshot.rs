@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use super::content::MachineInputs;
 use super::join_tokens::ClusterInfo;
-use super::secret_ref::SecretRef;
-use super::user_data_secret::UserDataSecret;
-use crate::snapshot::Versions;
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::FoundSecret;
+use mosb_cluster::versions::Versions;
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
 use mosb_reconcile::Problem;
-use mosb_types::Secret;
 
 /// Everything observed for a MachineOSConfig.
 #[derive(Debug, Clone)]
@@ -42,13 +41,4 @@ pub(crate) struct UserDataLookupResults {
     /// What the config is made of, or why it can't be read.
     pub inputs: Option<Result<MachineInputs, Problem>>,
     pub cluster_info: Option<ClusterInfo>,
-}
-
-/// A Secret that was asked for.
-#[derive(Debug, Clone)]
-pub(crate) enum FoundSecret {
-    Found(Box<Secret<UserDataSecret>>),
-    Missing,
-    /// The controller may not read it; the API server's message.
-    Forbidden(String),
 }

@@ -1,6 +1,6 @@
 //! Which image a new machine boots. Pure.
 
-use crate::rollout::{Found, Pin, TargetError, by_pin, in_service, target_of};
+use mosb_cluster::target::{Found, Pin, TargetError, by_pin, in_service, target_of};
 use mosb_plan::api::rollout::{History, PinnedBuild};
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig, labels};
 

@@ -12,17 +12,15 @@ use super::join_tokens::ClusterInfo;
 use super::lookups::read_cluster_info;
 use super::machine_inputs::new_machine;
 use super::target;
-use crate::cluster_cache::ClusterCache;
-use crate::lookups::{LookupLimits, Resolver};
-use crate::namespaces::Namespaces;
-use crate::rollout::TargetError;
 use mosb_build::new_machine::OwnConfig;
+use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::namespaces::Namespaces;
+use mosb_cluster::resolver::{LookupLimits, Resolver};
+use mosb_cluster::target::TargetError;
 use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
-use mosb_reconcile::Error;
-use mosb_reconcile::Problem;
 use mosb_reconcile::watch::IndexKey;
-use mosb_types::Secret;
-use mosb_types::{Diagnostic, ErrorClass, Finding};
+use mosb_reconcile::{Error, Problem};
+use mosb_types::{Diagnostic, ErrorClass, Finding, Secret};
 
 /// The time limit of reading what a config is made of.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);

@@ -25,8 +25,6 @@ mod volume;
 pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
 pub use job::job;
-pub use mosb_cluster::node_pool::{has_control_plane_label, may_run_etcd};
-pub use mosb_cluster::object::{is_workload_owner, workload_kind as kind_of};
 pub(crate) use names::mounts;
 pub use names::result_name;
 pub use object::{Workload, kind, release};

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1;
 
 use super::manifest::{Cluster, Manifests};
-use mosb_build::DockerConfigJson;
-use mosb_build::NamedSecret;
+use mosb_build::{DockerConfigJson, NamedSecret};
 use mosb_types::{Diagnostic as _, Finding};
 
 /// Namespace of the Secrets that OpenShift builds pull and push with.

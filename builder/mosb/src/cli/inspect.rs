@@ -11,12 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments;
 use super::context::{Session, json};
 use super::error::Error;
 use super::output::Object;
 use super::page::{Align, Page, size};
-use super::{ExitCode, Result};
+use super::{ExitCode, Result, arguments};
 use mosb_image::Platform;
 use mosb_plan::api::labels;
 use mosb_registry::{Resolved, Source};

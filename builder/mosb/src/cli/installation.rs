@@ -11,8 +11,7 @@ use super::input::{FILE_LIMIT, Input};
 use super::manifests::Manifests;
 use super::settings::Settings;
 use crate::bootstrap::{self, Cluster, ValidatedInstall, ValidationOptions};
-use mosb_build::DockerConfigJson;
-use mosb_build::NamedSecret;
+use mosb_build::{DockerConfigJson, NamedSecret};
 use mosb_types::{Diagnostic as _, Finding};
 
 /// The manifests of an installation, after validation.

@@ -12,9 +12,7 @@ use super::files::PathEntry;
 use crate::cli::Result;
 use mosb_build::resolve::layers;
 use mosb_image::layer::{Layer, list_layer, read_file};
-use mosb_plan::plan::Base;
-use mosb_plan::plan::BaseName;
-use mosb_plan::plan::CURRENT_CONFIG;
+use mosb_plan::plan::{Base, BaseName, CURRENT_CONFIG};
 use mosb_registry::{Blobs as _, Resolved};
 
 /// The layers as manifest and config describe them, the lowest first.

@@ -13,11 +13,10 @@ use super::arguments::{self, one_stdin, usage};
 use super::context::{Session, options};
 use super::error::Error;
 use super::input::Input;
-use super::installation;
 use super::output::Object;
 use super::page::{Align, Page};
 use super::settings::Settings;
-use super::{ExitCode, Result};
+use super::{ExitCode, Result, installation};
 use crate::bootstrap::preflight::{
     self, CheckedImage, Cluster, ImageToCheck, Outcome, Push, Remedies, Report,
 };

@@ -15,8 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::error::Error;
-use crate::file_tree::FileTree;
-use crate::file_tree::{EntryState, entry_state};
+use crate::file_tree::{EntryState, FileTree, entry_state};
 use crate::host_root::{HostRoot, TEMPORARY};
 use mosb_safe_fs::{copy_attributes, open_folder_beneath, remove_entry, write_entry};
 

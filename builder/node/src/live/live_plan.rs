@@ -15,8 +15,7 @@ use super::{Decision, States, decide};
 use crate::deployment_folder::{self, DeploymentFolder};
 use crate::deployments::parse_origin;
 use crate::error::Error;
-use crate::file_tree::EntryKind;
-use crate::file_tree::{entry_state, fingerprint};
+use crate::file_tree::{EntryKind, entry_state, fingerprint};
 use crate::host_root::HostRoot;
 
 /// The most bytes of an origin file.

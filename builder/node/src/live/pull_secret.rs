@@ -14,8 +14,7 @@ use mosb_types::Secret;
 use rustix::fs::{AtFlags, Gid, Mode, Uid, fchmod, fchown, fsync};
 
 use crate::error::Error;
-use crate::file_tree::FileTree;
-use crate::file_tree::{entry_state, fingerprint};
+use crate::file_tree::{FileTree, entry_state, fingerprint};
 use crate::host_root::{HostRoot, TEMPORARY, split};
 use mosb_safe_fs::{copy_attributes, remove_entry, write_entry};
 

@@ -22,8 +22,7 @@ use mosb_image::gzip::compress;
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
 use mosb_image::tree::{self, BaseTree};
 use mosb_image::{DiffId, Digest, PinnedRef, RepoRef};
-use mosb_types::canonical_json;
-use mosb_types::{Finding, error_text};
+use mosb_types::{Finding, canonical_json, error_text};
 
 /// Label of the image: manifest of the base.
 const LABEL: &str = "mosb.dev/base-tree";

@@ -18,13 +18,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use mosb_reconcile::watch::IndexedStore;
-use mosb_reconcile::watch::WatchHealth;
+use mosb_reconcile::watch::{IndexedStore, WatchHealth};
 
-pub use kind::BootImageKind;
-pub use kind::MACHINE_API_NAMESPACE;
-pub use object::has_only_our_spec;
-pub use object::{SeenObject, object_key};
+pub use kind::{BootImageKind, MACHINE_API_NAMESPACE};
+pub use object::{SeenObject, has_only_our_spec, object_key};
 
 /// Name of the watch of the ConfigMap with the images of the release.
 pub(super) const GOLDEN: &str = "configmap coreos-bootimages";

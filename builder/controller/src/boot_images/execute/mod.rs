@@ -12,7 +12,7 @@ use super::effect::{BootImageEffect, BootImageWrite, ObjectRef, Recorded};
 use super::memory::is_general;
 use super::plan::Outcome;
 use super::reconciler::BootImageReconciler;
-use crate::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
+use mosb_cluster::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
 use mosb_reconcile::Problem;
 use mosb_reconcile::error::{self, Error};
 use mosb_reconcile::write::{ApplyError, Effects, ReconcilePass, patch_params, post_params};
@@ -52,7 +52,7 @@ impl Effects for BootImageReconciler {
         match (&result, refused) {
             (Ok(()), _) => {
                 if let BootImageWrite::Status { recorded: Recorded::Restored, .. } = write {
-                    self.metrics.count_boot_image_restore();
+                    self.metrics.count_restore();
                 }
             }
             (Err(error), Some(why)) => {

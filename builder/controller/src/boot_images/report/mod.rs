@@ -12,8 +12,8 @@ use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::report_events::events;
 use super::snapshot::BootImageSnapshot;
 use super::worker_pool::worker_condition;
-use crate::cluster_cache::BootImageKind;
-use crate::status::set_condition;
+use mosb_cluster::cluster_cache::BootImageKind;
+use mosb_cluster::status::set_condition;
 use mosb_plan::api::boot_images::ManagedKind;
 use mosb_plan::api::{Condition, condition};
 

@@ -7,11 +7,11 @@ use super::openshift;
 use crate::boot_images::eligibility::architecture;
 use crate::boot_images::machine_set::MachineSet;
 use crate::boot_images::plan::Outcome;
-use crate::cluster_cache::BootImageKind::{
+use mosb_boot_image::{Architecture, Stream};
+use mosb_cluster::cluster_cache::BootImageKind::{
     self, ClusterApiMachineSet, ClusterVersion, ControlPlaneMachineSet, GcpMachineTemplate,
     MachineApiMachineSet,
 };
-use mosb_boot_image::{Architecture, Stream};
 
 const LABELS: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
 

@@ -13,9 +13,10 @@ use crate::boot_images::effect::{BootImageWrite, ObjectRef, Recorded};
 use crate::boot_images::memory::Memory;
 use crate::boot_images::plan::BootImagePlan;
 use crate::boot_images::snapshot::{BootImageSnapshot, GoldenState};
-use crate::cluster_cache::{BootImageKind, SeenObject};
-use crate::user_data::{FoundSecret, SecretRef};
 use mosb_boot_image::{Architecture, Golden};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
+use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_plan::api::ClusterSettings;
 use mosb_types::Secret;
 

@@ -8,7 +8,7 @@ use super::openshift;
 use crate::boot_images::decide::decide;
 use crate::boot_images::figures::{BootImageFigures, figures};
 use crate::boot_images::plan::{BootImagePlan, SetPlan};
-use crate::cluster_cache::BootImageKind::{
+use mosb_cluster::cluster_cache::BootImageKind::{
     BootImageHistory, ClusterVersion, Infrastructure, MachineApiMachineSet as Sets,
     MachineConfiguration,
 };

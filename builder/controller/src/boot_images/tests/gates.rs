@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
 use crate::boot_images::view::view;
-use crate::cluster_cache::BootImageKind::{
+use mosb_cluster::cluster_cache::BootImageKind::{
     self, Cluster, ClusterApiMachineSet as Sets, GcpMachineTemplate, MachineDeployment,
 };
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fake_cluster::{FakeCluster, NAMESPACE};
 use crate::boot_images::effect::BootImageWrite;
 use crate::boot_images::plan::{BootImagePlan, Outcome};
-use crate::cluster_cache::BootImageKind;
+use mosb_cluster::cluster_cache::BootImageKind;
 
 impl FakeCluster {
     /// What holds at every write.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::fake_cluster::{ALL, FakeCluster, NEW as NEW_FCOS, OLD as OLD_FCOS};
 use super::openshift::{NEW, cluster, codes, set, spec, stub_secret};
 use crate::boot_images::view::rbac;
-use crate::cluster_cache::BootImageKind::{MachineApiMachineSet, MachineDeployment};
+use mosb_cluster::cluster_cache::BootImageKind::{MachineApiMachineSet, MachineDeployment};
 
 const MANAGED: &str = "worker-user-data-managed";
 const OWN: &str = "worker-user-data";

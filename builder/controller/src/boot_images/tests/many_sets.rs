@@ -1,7 +1,7 @@
 //! How the time of a decision grows with the number of sets.
 
 use super::fake_cluster::{FakeCluster, NEW, OLD};
-use crate::cluster_cache::BootImageKind::ClusterApiMachineSet;
+use mosb_cluster::cluster_cache::BootImageKind::ClusterApiMachineSet;
 
 /// The processor time of this thread, which other work does not change.
 fn cpu_nanoseconds() -> u64 {

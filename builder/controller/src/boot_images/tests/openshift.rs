@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::FakeCluster;
 use crate::boot_images::plan::{BootImagePlan, Outcome};
-use crate::cluster_cache::BootImageKind::{
+use mosb_cluster::cluster_cache::BootImageKind::{
     AwsMachineTemplate, BootImageHistory, ClusterVersion, Infrastructure,
     MachineApiMachineSet as Sets, MachineConfiguration,
 };

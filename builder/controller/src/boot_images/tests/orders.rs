@@ -3,7 +3,7 @@
 use super::fake_cluster::{ALL, FakeCluster, NEW, OLD};
 use crate::boot_images::memory::Memory;
 use crate::boot_images::plan::Outcome;
-use crate::cluster_cache::BootImageKind::{
+use mosb_cluster::cluster_cache::BootImageKind::{
     self, BootImageHistory, ClusterApiMachineSet, MachineDeployment,
 };
 

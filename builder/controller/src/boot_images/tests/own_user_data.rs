@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fake_cluster::{ALL, FakeCluster, NEW as NEW_FCOS, OLD as OLD_FCOS};
 use super::openshift::{NEW, OLD, cluster, codes, set, spec, stub_secret};
-use crate::cluster_cache::BootImageKind::ClusterApiMachineSet;
+use mosb_cluster::cluster_cache::BootImageKind::ClusterApiMachineSet;
 
 const SECRET: &str = "worker-user-data";
 

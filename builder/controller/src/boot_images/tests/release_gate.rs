@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::openshift::{NEW, OLD, cluster, codes, set, spec, stub_secret};
 use crate::boot_images::BootImageReconciler;
-use crate::cluster_cache::BootImageKind::ClusterVersion;
-use crate::cluster_cache::ClusterCache;
-use crate::lookups::{LookupLimits, Resolver};
+use mosb_cluster::cluster_cache::BootImageKind::ClusterVersion;
+use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::resolver::{LookupLimits, Resolver};
 use mosb_reconcile::driver::Reconciler as _;
 use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 use mosb_reconcile::watch::WatchState;

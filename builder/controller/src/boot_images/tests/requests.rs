@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::{FakeCluster, NEW, OLD};
 use crate::boot_images::view::{BootImageRequest, change};
-use crate::cluster_cache::BootImageKind::{ClusterApiMachineSet as Sets, MachineDeployment};
+use mosb_cluster::cluster_cache::BootImageKind::{ClusterApiMachineSet as Sets, MachineDeployment};
 
 const PIN: &str = "mosb.dev/boot-image-pin";
 

@@ -11,7 +11,7 @@ use super::fake_cluster::FakeCluster;
 use super::openshift::{cluster, set};
 use crate::boot_images::decide::decide;
 use crate::boot_images::figures::{BootImageFigures, figures};
-use crate::user_data::SecretRef;
+use mosb_cluster::secret_ref::SecretRef;
 
 /// A Secret with a stub whose CA expires on the first day of this year, or that has none.
 fn secret(name: &str, year: Option<i32>) -> Value {

@@ -9,8 +9,8 @@ use crate::boot_images::decide::decide;
 use crate::boot_images::machine_set::{MachineSet, SET_KINDS};
 use crate::boot_images::snapshot::BootImageSnapshot;
 use crate::boot_images::stub::{managed_secret, stub_secret};
-use crate::user_data::SecretRef;
 use jiff::Timestamp;
+use mosb_cluster::secret_ref::SecretRef;
 
 /// Name of the Role and of its binding.
 const NAME: &str = "mosb-boot-image-stubs";

@@ -2,17 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::BootImageRequestError;
-use super::find;
+use super::{BootImageRequestError, find};
 use crate::boot_images::effect::ObjectRef;
-use crate::boot_images::history;
 use crate::boot_images::judge::platform;
 use crate::boot_images::machine_set::MachineSet;
 use crate::boot_images::pin::{ALWAYS, PIN};
 use crate::boot_images::snapshot::BootImageSnapshot;
-use crate::boot_images::template;
-use crate::cluster_cache::{BootImageKind, SeenObject, object_key};
+use crate::boot_images::{history, template};
 use mosb_boot_image::{HistoryDetail, Release, Verdict, restore};
+use mosb_cluster::cluster_cache::{BootImageKind, SeenObject, object_key};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use super::fake_cluster::*;
 use super::rows::{blocked_by_degraded_pool, is_idle};
 use super::server::metadata_of;
-use crate::status::EventReason;
 use crate::workload::InputKind;
 use crate::*;
+use mosb_cluster::status::EventReason;
 use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 use serde_json::json;

@@ -4,9 +4,9 @@
 use super::fake_cluster::*;
 use super::rows::{blocked_by_degraded_pool, is_idle};
 use crate::decide::report_refusal;
-use crate::status::{BLOCKED, EventReason, WARNINGS};
 use crate::*;
 use mosb_build::JobMethod;
+use mosb_cluster::status::{BLOCKED, EventReason, WARNINGS};
 use mosb_plan::api::*;
 use mosb_reconcile::write::NewStatus;
 use mosb_reconcile::{Kind, Problem};
@@ -286,7 +286,7 @@ fn a_pool_that_cannot_be_written_is_reported_on_the_config_until_it_can() {
     let mut refusals = 0;
     for _ in 0..5 {
         let actions = fake.decide().actions;
-        let of_pool = |action: &Action| crate::object::conditions_in(action).is_some();
+        let of_pool = |action: &Action| mosb_cluster::object::conditions_in(action).is_some();
         let at = actions.iter().position(of_pool);
         refusals += usize::from(at.is_some());
         fake.round(at.unwrap_or(actions.len()));

@@ -1,8 +1,8 @@
 //! Problems of a config, and how they are reported.
 
 use super::fake_cluster::*;
-use crate::status::EventReason;
 use crate::*;
+use mosb_cluster::status::EventReason;
 use mosb_plan::api::*;
 use mosb_reconcile::EarlierProblem;
 use mosb_types::ErrorClass;
@@ -25,7 +25,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     fake.settle();
     let message = |fake: &FakeCluster| {
         let conditions = &fake.snapshot.config.as_ref().unwrap().status.conditions;
-        let blocked = condition(conditions, crate::status::BLOCKED).unwrap();
+        let blocked = condition(conditions, mosb_cluster::status::BLOCKED).unwrap();
         blocked.message.clone()
     };
     assert_eq!(message(&fake), "registry.test/os:1: correlation 1");

@@ -1,7 +1,7 @@
 //! A roll-out is asked for, and the controller runs without `--rollout`.
 
 use super::fake_cluster::*;
-use crate::status::ROLLOUT_DEGRADED;
+use mosb_cluster::status::ROLLOUT_DEGRADED;
 use mosb_plan::api::{Condition, condition, labels};
 
 fn reported(fake: &FakeCluster) -> Option<Condition> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster_cache::SeenNode;
+use mosb_cluster::cluster_cache::SeenNode;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::MachinePart;
 use mosb_plan::api::{BuildOn, RenderedConfig};

@@ -1,7 +1,6 @@
 //! The request for a workload of a plan.
 
 use super::CachedPlan;
-use crate::cluster_cache::ClusterCache;
 use crate::lookups::invalid_input;
 use crate::lookups::packages::Packages;
 use crate::observe::{machine_role, recorded_tree};
@@ -9,6 +8,7 @@ use crate::prepared_bases::PreparedUse;
 use crate::snapshot::Support;
 use crate::workload::JobRequest;
 use mosb_build::{JobMethod, NamedSecret, pull_repositories, registries_conf};
+use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::ImageBuilderType;
 use mosb_plan::api::cluster_settings::UserNamespaces;

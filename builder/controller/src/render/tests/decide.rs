@@ -19,7 +19,7 @@ fn words(decision: &RenderDecision) -> Vec<String> {
             format!("move {}", &patch.spec["configuration"]["name"].as_str().unwrap()[..16])
         }
         Action::ReplaceStatus(..) => {
-            let conditions = crate::object::conditions_in(action).unwrap();
+            let conditions = mosb_cluster::object::conditions_in(action).unwrap();
             let ours = conditions.last().unwrap();
             format!("say {}", ours.status)
         }
@@ -248,7 +248,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
     snapshot.lookup_results.output = Some(Err(wrong.clone()));
     let decision = decide(&snapshot, now());
     assert_eq!(decision.reason, RenderReason::Degraded(wrong.clone()));
-    let conditions = crate::object::conditions_in(&decision.actions[0]).unwrap();
+    let conditions = mosb_cluster::object::conditions_in(&decision.actions[0]).unwrap();
     let ours = conditions.last().unwrap();
     assert!(ours.matches("True", "InvalidMachineConfigs", &wrong.message));
     snapshot.pool.status.conditions = conditions.clone();
@@ -280,7 +280,7 @@ fn deletions_that_wait_for_a_watch_name_it() {
     snapshot.rendered.push(unused(4));
     let decision = decide(&snapshot, now());
     let [action] = &decision.actions[..] else { panic!("{decision:?}") };
-    let conditions = crate::object::conditions_in(action).unwrap();
+    let conditions = mosb_cluster::object::conditions_in(action).unwrap();
     let ours = conditions.last().unwrap();
     assert!(ours.message.contains("machineosbuilds: away"), "{ours:?}");
     assert_eq!(decision.requeue_after, Some(RECOVERED_AFTER), "no event says that it works again");

@@ -9,15 +9,14 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::render::Action;
 use crate::render::rendered_object::{compare_rendered, rendered_object};
-use crate::status::EventReason;
+use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::status::EventReason;
 use mosb_plan::api::labels;
-use mosb_reconcile::EarlierProblem;
-use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::write::Existing;
+use mosb_reconcile::{EarlierProblem, Problem};
 use mosb_types::ErrorClass;
 
 const OLD: &str = "rendered-infra-00000000000000000000000000000000";

@@ -1,7 +1,7 @@
 //! What is seen of the cluster.
 
 use super::*;
-use crate::cluster_cache::POOL_WATCHES;
+use mosb_cluster::cluster_cache::POOL_WATCHES;
 use mosb_reconcile::watch::WatchState;
 
 fn cache() -> ClusterCache {

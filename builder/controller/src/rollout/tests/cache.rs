@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::fleet::*;
 use super::stories::{rolling, running, status};
-use crate::cluster_cache::{
-    CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, POOL_WATCHES, SeenMachine,
-};
 use crate::rollout::node_job::node_job;
 use crate::rollout::*;
+use mosb_cluster::cluster_cache::{
+    CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, POOL_WATCHES, SeenMachine,
+};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::watch::WatchState;

@@ -2,11 +2,11 @@
 
 use super::fleet::*;
 use super::stories::{rolling, running, status};
-use crate::cluster_cache::{ClusterCache, SeenMachine, Trigger};
 use crate::rollout::observe::{NO_POOL, affected_pools};
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_cluster::cluster_cache::{ClusterCache, SeenMachine, Trigger};
 use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 
 /// A machine that a budget holds in its drain.

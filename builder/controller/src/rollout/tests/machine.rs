@@ -1,9 +1,9 @@
 //! Fake machines: what is on them, how they boot, and what the commands of Jobs do on them.
 
 use super::fleet::{arguments_of, keys_of};
-use crate::cluster_cache::SeenMachine;
 use crate::rollout::*;
-use crate::workload::may_run_etcd;
+use mosb_cluster::cluster_cache::SeenMachine;
+use mosb_cluster::node_pool::may_run_etcd;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::*;
 use mosb_plan::api::{Metadata, labels};

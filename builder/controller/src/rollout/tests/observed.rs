@@ -2,10 +2,10 @@
 
 use super::fleet::*;
 use super::machine::{FakeJob, FakeNode};
-use crate::cluster_cache::SeenMachine;
 use crate::rollout::leaving_configs::PoolConfigs;
 use crate::rollout::observe::{NO_POOL, updating_pools};
 use crate::rollout::*;
+use mosb_cluster::cluster_cache::SeenMachine;
 use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;

@@ -8,19 +8,17 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::cache::one_machine;
-use crate::cluster_cache::ClusterCache;
-use crate::lookups::{LookupLimits, Resolver};
 use crate::rollout::effect::Action;
 use crate::rollout::observe::NO_POOL;
 use crate::rollout::*;
+use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::resolver::{LookupLimits, Resolver};
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_reconcile::driver::Reconciler as _;
 use mosb_reconcile::fake_api::{FakeAnswer, FakeApi, FakeRequest};
 use mosb_reconcile::kinds::Kind;
-use mosb_reconcile::write::Target;
-use mosb_reconcile::write::{Executor, ReconcilePass};
-use mosb_reconcile::write::{NewStatus, Patch};
+use mosb_reconcile::write::{Executor, NewStatus, Patch, ReconcilePass, Target};
 
 /// A reconciler, and its API server. That has no Secrets, each write of node `busy` is a conflict,
 /// each Job on a machine `taken` has the name of one that is not ours, and evictions of pod `hangs`

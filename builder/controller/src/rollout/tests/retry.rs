@@ -4,8 +4,8 @@
 use super::fleet::*;
 use super::stories::{rolling, running, status};
 use super::views::{carry_out, change};
-use crate::cluster_cache::SeenMachine;
 use crate::rollout::*;
+use mosb_cluster::cluster_cache::SeenMachine;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::Slot;
 use mosb_reconcile::fake_api::FakeApi;

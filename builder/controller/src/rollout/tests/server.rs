@@ -2,7 +2,6 @@
 
 use super::fleet::*;
 use super::machine::FakeJob;
-use crate::cluster_cache::SeenMachine;
 use crate::rollout::decide::{RolloutEvaluation, evaluate};
 use crate::rollout::drain_records::after_pass;
 use crate::rollout::effect::Action;
@@ -13,6 +12,7 @@ use crate::rollout::observe::{NO_POOL, deadline};
 use crate::rollout::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_cluster::cluster_cache::SeenMachine;
 use mosb_plan::api::{Metadata, labels};
 use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{NewStatus, Patch, Target};

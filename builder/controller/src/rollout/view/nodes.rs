@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cluster_cache::{ClusterCache, SeenMachine};
-use crate::node_pool::{NodePool, PoolSelectors};
 use crate::rollout::machine_state::{BOOT_FULL, MachineState};
 use crate::rollout::node_patch::NodeState;
 use crate::rollout::observe::machine;
+use mosb_cluster::cluster_cache::{ClusterCache, SeenMachine};
+use mosb_cluster::node_pool::{NodePool, PoolSelectors};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::EtcReport;
 

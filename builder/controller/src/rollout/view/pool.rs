@@ -15,7 +15,7 @@ use crate::rollout::machine_state::MachineState;
 use crate::rollout::node_patch::NodeState;
 use crate::rollout::reason::{MACHINES_FAILED, PASSING, RolloutPhase};
 use crate::rollout::snapshot::RolloutSnapshot;
-use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
+use mosb_cluster::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
 use mosb_plan::api::{Condition, condition, labels};
 

@@ -4,7 +4,7 @@ use super::target::TargetView;
 use crate::rollout::machine_state::MachineState;
 use crate::rollout::slots::max_unavailable;
 use crate::rollout::snapshot::RolloutSnapshot;
-use crate::rollout::target_source::{Pin, by_pin, live_images};
+use mosb_cluster::target::{Pin, by_pin, live_images};
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::PinnedBuild;
 

@@ -11,16 +11,15 @@ use serde_json::{Value, json};
 use super::request::{RolloutChange, RolloutRequest};
 use super::request_error::RolloutRequestError;
 use super::retry::Retry;
-use crate::name_list::name_list;
 use crate::rollout::snapshot::RolloutSnapshot;
-use crate::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
+use mosb_cluster::name_list::name_list;
+use mosb_cluster::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::PinnedBuild;
 use mosb_plan::api::{RenderedConfig, condition, labels};
 use mosb_plan::plan::machine_part;
 use mosb_reconcile::Error;
 use mosb_reconcile::error::{describe, is_forbidden};
-use mosb_reconcile::kinds::Kind;
-use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
+use mosb_reconcile::kinds::{Kind, ROLLOUT_NAMESPACE};
 
 /// The most kernel arguments that a note names.
 const MAX_ARGUMENTS: usize = 20;

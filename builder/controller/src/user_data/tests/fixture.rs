@@ -11,10 +11,10 @@ use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
 use crate::user_data::join_tokens::ClusterInfo;
-use crate::user_data::snapshot::{FoundSecret, UserDataLookupResults, UserDataSnapshot};
-use mosb_build::PushLogin;
+use crate::user_data::snapshot::{UserDataLookupResults, UserDataSnapshot};
 use mosb_build::new_machine::PullFiles;
-use mosb_build::{DOCKER_CONFIG_KEY, DockerConfigJson};
+use mosb_build::{DOCKER_CONFIG_KEY, DockerConfigJson, PushLogin};
+use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_plan::api::{

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::fixture::Fixture;
-use crate::cluster_cache::{ClusterCache, Trigger};
 use crate::user_data::observe::{affected_configs, inputs, observe};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
+use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
 use mosb_plan::api::{MachineOsConfig, labels};
 
 fn cache(configs: Vec<MachineOsConfig>) -> ClusterCache {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::fixture::{Fixture, TOKEN, pin};
 use crate::user_data::decide::UserDataLookup;
-use crate::user_data::user_data_secret::MAX_SECRET_SIZE;
+use mosb_cluster::user_data_secret::MAX_SECRET_SIZE;
 use mosb_plan::api::{condition, labels};
 use mosb_reconcile::waits::SECRET_REFUSED;
 

@@ -1,7 +1,7 @@
 //! Pools whose machines fetch their config from `mosb serve-ignition`.
 
 use super::fixture::{Fixture, SECRET, TOKEN, image};
-use crate::user_data::user_data_secret::MAX_SECRET_SIZE;
+use mosb_cluster::user_data_secret::MAX_SECRET_SIZE;
 use mosb_image::Digest;
 use mosb_plan::payload::gzip;
 

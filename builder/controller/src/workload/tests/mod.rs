@@ -17,6 +17,7 @@ use super::*;
 use crate::snapshot::BuildNodes;
 use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};
 use mosb_cluster::node_pool::CONTROL_PLANE_LABELS;
+use mosb_cluster::object::is_workload_owner;
 use mosb_image::Digest;
 use mosb_image::signature_policy::{Requirement, SignaturePolicy};
 use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};

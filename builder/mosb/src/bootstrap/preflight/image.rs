@@ -10,8 +10,7 @@ use super::explain::{explain, is_permanent};
 use super::report::{ImageCheck, Kind, Outcome};
 use super::{ImageToCheck, Push, Remedies, compatibility};
 use mosb_image::{ImageRef, Platform};
-use mosb_plan::plan::Base;
-use mosb_plan::plan::BaseName;
+use mosb_plan::plan::{Base, BaseName};
 use mosb_registry::{Client, Error, PullRepository, Resolved, Source};
 
 /// The cluster's own OS image, which is read once for all images, or the reason why it can't be

@@ -14,8 +14,7 @@ use mosb_build::SecretObject;
 use mosb_ignition::Contents;
 use mosb_plan::api::{API_VERSION, labels, yaml};
 use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
-use mosb_types::Diagnostic as _;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic as _, Secret};
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
 

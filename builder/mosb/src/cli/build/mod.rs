@@ -22,12 +22,11 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::arguments;
 use super::context::{CliContext, Session};
 use super::error::Error;
 use super::plan::{Commands, PlanCommand};
 use super::settings::Settings;
-use super::{ExitCode, Result};
+use super::{ExitCode, Result, arguments};
 use inputs::Inputs;
 use mosb_build::result::millis;
 use mosb_plan::plan::{BuilderNodes, Method, Reason};

@@ -9,8 +9,7 @@ use mosb_build::buildah;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPlan, Trees};
 use mosb_plan::containerfile;
 use mosb_plan::plan::{BuildPlan, BuildRequest, Method};
-use mosb_registry::base_tree;
-use mosb_registry::{Resolved, Target};
+use mosb_registry::{Resolved, Target, base_tree};
 use mosb_types::Finding;
 
 /// A plan and its inputs.

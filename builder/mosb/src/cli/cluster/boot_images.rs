@@ -7,11 +7,10 @@ use serde::Serialize;
 
 use super::confirm::Consent;
 use super::{CONFLICT_TRIES, Cluster};
-use crate::cli::arguments;
 use crate::cli::context::Session;
 use crate::cli::output::{self, Object};
 use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result};
+use crate::cli::{ExitCode, Result, arguments};
 use mosb_boot_image::Release;
 use mosb_controller::Namespaces;
 use mosb_controller::boot_images::{

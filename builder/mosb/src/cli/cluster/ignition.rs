@@ -11,13 +11,12 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::Cluster;
-use crate::cli::arguments;
 use crate::cli::context::Session;
 use crate::cli::error::Error;
 use crate::cli::input::{FILE_LIMIT, Input};
 use crate::cli::output::Object;
 use crate::cli::signals::stop_signal;
-use crate::cli::{ExitCode, Result};
+use crate::cli::{ExitCode, Result, arguments};
 use mosb_build::new_machine::OwnConfig;
 use mosb_controller::user_data::{self, IgnitionRequest};
 use mosb_ignition_server::{Limits, Server};

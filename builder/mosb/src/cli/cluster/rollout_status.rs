@@ -11,13 +11,12 @@ use tokio::time::{Instant, timeout_at};
 use super::Cluster;
 use super::nodes::nodes_table;
 use super::rollout::snapshot;
-use crate::cli::arguments;
 use crate::cli::context::Session;
 use crate::cli::error::Error;
 use crate::cli::output::Object;
 use crate::cli::page::Page;
 use crate::cli::progress::Progress;
-use crate::cli::{ExitCode, Result};
+use crate::cli::{ExitCode, Result, arguments};
 use mosb_controller::rollout::{self, RolloutPhase, RolloutView};
 use mosb_controller::{ClusterCache, Namespaces};
 

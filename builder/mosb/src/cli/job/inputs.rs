@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::Result;
 use crate::cli::build::inputs::{ConfigFile, Unread};
-use crate::cli::input;
+use crate::cli::{Result, input};
 use mosb_build::resolve::UnresolvedBase;
 use mosb_plan::payload::{BuildSpec, PreparedImageUse};
 use mosb_plan::plan::{BuildRequest, MethodChoice};

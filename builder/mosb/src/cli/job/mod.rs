@@ -11,13 +11,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::arguments;
 use super::build::inputs::{Buildah, StorageDriver};
 use super::build::planned::draft;
 use super::context::{CliContext, Session};
 use super::error::Error;
 use super::signals::first_signal;
-use super::{ExitCode, Result, input};
+use super::{ExitCode, Result, arguments, input};
 use build::{LeftImage, build_directly, build_with_buildah};
 use inputs::{JobInputs, PodInputs};
 use mosb_build::buildah::Volume;

@@ -5,9 +5,8 @@ use std::path::Path;
 use super::inputs::PodInputs;
 use crate::cli::settings::Settings;
 use crate::cli::{ExitCode, Failure, Result, output};
-use mosb_build::exec;
 use mosb_build::result::{Outcome, PreparedImage, Step};
-use mosb_build::{Redactor, ResultReporter, StepFailure};
+use mosb_build::{Redactor, ResultReporter, StepFailure, exec};
 use mosb_plan::plan::Reason;
 
 /// The reporter of the container for this step.

@@ -20,8 +20,7 @@ use mosb_build::SecretObject;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::{API_VERSION, foreign_config};
 use mosb_plan::render::Component;
-use mosb_types::Finding;
-use mosb_types::Secret;
+use mosb_types::{Finding, Secret};
 
 /// The maximum number of objects, far more than a cluster has.
 const MOST: usize = 50_000;

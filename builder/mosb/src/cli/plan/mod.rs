@@ -16,9 +16,8 @@ use super::settings::Format;
 use super::{ExitCode, Result, output};
 use mosb_build::buildah::ContainerBuild;
 use mosb_plan::api::yaml;
-use mosb_plan::containerfile;
-use mosb_plan::payload;
 use mosb_plan::plan::{BuildPlan, Method};
+use mosb_plan::{containerfile, payload};
 use mosb_registry::Target;
 use view::{Plan, PlannedChange, PlannedStage};
 

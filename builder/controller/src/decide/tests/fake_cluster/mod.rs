@@ -13,14 +13,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::server::owner_of;
-use crate::status::{EventReason, IMAGE_BUILD_DEGRADED};
-use crate::workload::Workload;
-use crate::workload::observe;
+use crate::workload::{Workload, observe};
 use crate::*;
 use mosb_build::JobMethod;
 use mosb_build::result::{
     BaseTreeImage, JobResult, Outcome, Phases, PreparedImage, Step as Container,
 };
+use mosb_cluster::status::{EventReason, IMAGE_BUILD_DEGRADED};
 use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
 use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
 use mosb_plan::api::rollout::MachinePart;
@@ -28,8 +27,7 @@ use mosb_plan::api::*;
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Event;
 use mosb_registry::Confirmed;
-use mosb_types::canonical_json;
-use mosb_types::{ErrorClass, Finding};
+use mosb_types::{ErrorClass, Finding, canonical_json};
 
 pub use outcomes::*;
 
@@ -262,7 +260,7 @@ impl FakeCluster {
 
     pub fn blocked(&self) -> Option<(String, String)> {
         let conditions = &self.snapshot.config.as_ref().unwrap().status.conditions;
-        let found = condition(conditions, crate::status::BLOCKED)?;
+        let found = condition(conditions, mosb_cluster::status::BLOCKED)?;
         Some((found.status.clone(), found.reason.clone()))
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::FakeCluster;
 use crate::action::{Action, BuildEffect};
-use crate::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
+use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::*;
 use mosb_reconcile::kinds::Kind;

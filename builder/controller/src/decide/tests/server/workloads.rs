@@ -7,8 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
 use crate::decide::tests::fake_cluster::FakeCluster;
-use crate::workload::InputKind;
-use crate::workload::Workload;
+use crate::workload::{InputKind, Workload};
 use crate::*;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::*;

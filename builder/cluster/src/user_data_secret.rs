@@ -1,33 +1,38 @@
-//! The Secret with the user data: as it is, and as it should be. Pure.
+//! A Secret with user data: as it was read, and as it should be.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1;
+use kube::Api;
 
-use super::secret_ref::SecretRef;
+use crate::resolver::Resolver;
+use crate::secret_ref::SecretRef;
 use mosb_build::SecretObject;
 use mosb_plan::api::{Metadata, labels};
+use mosb_reconcile::Error;
+use mosb_reconcile::driver::NoDecision;
+use mosb_reconcile::error::{describe, is_forbidden, is_not_found};
 use mosb_types::{Secret, Wipe};
 
 /// The most bytes that the values of a Secret may have together (Kubernetes: `MaxSecretSize`).
-pub(crate) const MAX_SECRET_SIZE: usize = 1024 * 1024;
+pub const MAX_SECRET_SIZE: usize = 1024 * 1024;
 /// The keys with the config: those of Cluster API and of machine sets.
 const CONFIG_KEYS: [&str; 2] = ["value", "userData"];
 /// Cluster API takes `value` for cloud-config without it.
 const FORMAT: (&str, &str) = ("format", "ignition");
 
 /// The values of a Secret.
-pub(crate) type SecretData = BTreeMap<String, ByteString>;
+pub type SecretData = BTreeMap<String, ByteString>;
 
 /// The Secret as it was read.
 #[derive(Clone, PartialEq)]
-pub(crate) struct UserDataSecret(pub SecretObject);
+pub struct UserDataSecret(pub SecretObject);
 
 /// The MachineOSConfig for which a Secret is written: `NAME/UID`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SecretOwner(String);
+pub struct SecretOwner(String);
 
 impl SecretOwner {
     pub fn of(config: &Metadata) -> Self {
@@ -46,7 +51,7 @@ impl SecretOwner {
 
 /// Why mosb does not write a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unwritable {
+pub enum Unwritable {
     NotLabelled,
     Immutable,
     Deleting,
@@ -54,11 +59,27 @@ pub(crate) enum Unwritable {
     TooLarge(usize),
 }
 
-/// A write of the Secret. It has the UID and the resourceVersion that it was decided on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UserDataWrite {
-    pub secret: SecretRef,
-    pub object: Secret<SecretObject>,
+/// A Secret that was asked for.
+#[derive(Debug, Clone)]
+pub enum FoundSecret {
+    Found(Box<Secret<UserDataSecret>>),
+    Missing,
+    /// The controller may not read it; the API server's message.
+    Forbidden(String),
+}
+
+/// The Secret, read from etcd: a cache may show it as it was before our last write.
+pub async fn read_secret(
+    resolver: &Resolver,
+    secret: &SecretRef,
+) -> Result<FoundSecret, NoDecision> {
+    let api: Api<v1::Secret> = Api::namespaced(resolver.client.clone(), secret.namespace());
+    match api.get(secret.name()).await {
+        Ok(found) => Ok(FoundSecret::Found(Box::new(Secret::new(found.into())))),
+        Err(error) if is_not_found(&error) => Ok(FoundSecret::Missing),
+        Err(error) if is_forbidden(&error) => Ok(FoundSecret::Forbidden(describe(&error))),
+        Err(error) => Err(Error::api(format!("secret {secret}"), "get")(error).into()),
+    }
 }
 
 impl UserDataSecret {

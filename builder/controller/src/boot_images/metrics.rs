@@ -6,8 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::Metrics;
-use crate::boot_images::BootImageFigures;
+use super::figures::BootImageFigures;
 use mosb_plan::api::boot_images::ManagedKind;
 
 /// The results of a set.
@@ -20,7 +19,7 @@ struct KindAndResult {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct BootImageMetrics {
+pub struct BootImageMetrics {
     sets: Family<KindAndResult, Gauge>,
     days_behind: Gauge,
     skewed: Gauge,
@@ -56,47 +55,54 @@ impl BootImageMetrics {
             self.restores.clone(),
         );
     }
-}
 
-impl Metrics {
     /// Counts a restored image.
-    pub fn count_boot_image_restore(&self) {
-        self.boot_images.restores.inc();
+    pub fn count_restore(&self) {
+        self.restores.inc();
     }
 
     /// Sets the figures of the last pass.
-    pub fn set_boot_images(&self, figures: &BootImageFigures) {
-        let all = &self.boot_images;
+    pub fn set(&self, figures: &BootImageFigures) {
         for kind in ManagedKind::ALL {
             for result in RESULTS {
                 let count = figures.sets.get(&(kind, result)).copied();
                 let labels = KindAndResult { kind: kind.to_string(), result };
                 match count {
                     Some(count) => {
-                        all.sets.get_or_create(&labels).set(count);
+                        self.sets.get_or_create(&labels).set(count);
                     }
                     None => {
-                        all.sets.remove(&labels);
+                        self.sets.remove(&labels);
                     }
                 }
             }
         }
-        all.days_behind.set(figures.days_behind.unwrap_or_default());
+        self.days_behind.set(figures.days_behind.unwrap_or_default());
         let expiring = figures.expiring.as_ref().map_or(0, Vec::len);
-        all.expiring.set(i64::try_from(expiring).unwrap_or(i64::MAX));
+        self.expiring.set(i64::try_from(expiring).unwrap_or(i64::MAX));
         let skew = figures.skew.as_ref();
-        all.skewed.set(skew.is_some_and(|skew| !skew.too_old.is_empty()).into());
+        self.skewed.set(skew.is_some_and(|skew| !skew.too_old.is_empty()).into());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::encoding::text::encode;
+
     use super::*;
     use crate::boot_images::{ExpiringStub, SkewFigures};
 
+    fn exposition(metrics: &BootImageMetrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
     #[test]
     fn a_result_without_sets_has_no_series() {
-        let metrics = Metrics::default();
+        let metrics = BootImageMetrics::default();
         let kind = ManagedKind::MachineApiMachineSets;
         let mut figures = BootImageFigures::default();
         figures.sets.insert((kind, "failed"), 2);
@@ -104,14 +110,14 @@ mod tests {
             Some(SkewFigures { too_old: vec!["a".to_owned()], ..SkewFigures::default() });
         let stub = ExpiringStub { secret: "a/b".to_owned(), on: "2027-01-01".to_owned() };
         figures.expiring = Some(vec![stub]);
-        metrics.set_boot_images(&figures);
+        metrics.set(&figures);
         let series =
             "mosb_boot_image_sets{kind=\"machinesets.machine.openshift.io\",result=\"failed\"} 2";
-        let text = metrics.text();
+        let text = exposition(&metrics);
         assert!(text.contains(series) && text.contains("mosb_boot_image_skewed 1"), "{text}");
         assert!(text.contains("mosb_boot_image_user_data_expiring 1"), "{text}");
-        metrics.set_boot_images(&BootImageFigures::default());
-        let text = metrics.text();
+        metrics.set(&BootImageFigures::default());
+        let text = exposition(&metrics);
         assert!(!text.contains("mosb_boot_image_sets{"), "{text}");
         assert!(text.contains("mosb_boot_image_skewed 0"), "{text}");
     }

@@ -17,7 +17,7 @@ pub struct SecretRef {
 
 impl SecretRef {
     /// One whose names are valid.
-    pub(crate) fn new(namespace: &str, name: &str) -> Self {
+    pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 

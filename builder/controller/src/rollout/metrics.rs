@@ -10,11 +10,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::pool_reasons::{PoolReason, PoolReasons};
-use super::{Durations, Metrics, PoolState};
-use crate::rollout::{
-    EndedPhase, MachinePhase, MachineProgress, PoolStatus, RolloutPhase as PoolPhase,
-};
+use super::ended_phases::{EndedPhase, MachinePhase};
+use super::machine_status::MachineProgress;
+use super::pool_status::PoolStatus;
+use super::reason::RolloutPhase;
+use mosb_cluster::metrics::{Durations, Pool, PoolReasons, PoolState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PhaseOfPool {
@@ -22,13 +22,8 @@ struct PhaseOfPool {
     phase: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Pool {
-    pool: String,
-}
-
 #[derive(Debug)]
-pub(super) struct RolloutMetrics {
+pub struct RolloutMetrics {
     state: Family<PoolState, Gauge>,
     machines: Family<PoolState, Gauge>,
     oldest_slot: Family<PoolState, Gauge>,
@@ -92,65 +87,56 @@ impl RolloutMetrics {
         );
     }
 
-    fn set_blocked(&self, pool: &str, reason: Option<&'static str>) {
-        let reason = reason.map(|reason| PoolReason { pool: pool.to_owned(), reason });
-        self.blocked.set(pool, reason);
-    }
-}
-
-impl Metrics {
     /// Sets the gauges of a pool.
-    pub fn set_rollout(&self, pool: &str, status: &PoolStatus) {
+    pub fn set(&self, pool: &str, status: &PoolStatus) {
         let of = |state| PoolState { pool: pool.to_owned(), state };
         let int = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let rollout = &self.rollout;
-        for phase in PoolPhase::ALL {
+        for phase in RolloutPhase::ALL {
             let value = i64::from(phase == status.reason.phase());
-            rollout.state.get_or_create(&of(phase.as_str())).set(value);
+            self.state.get_or_create(&of(phase.as_str())).set(value);
         }
         for progress in MachineProgress::ALL {
             let label = of(progress.as_str());
             let count = status.count(|machine| machine.progress == progress);
-            rollout.machines.get_or_create(&label).set(int(count));
+            self.machines.get_or_create(&label).set(int(count));
             match status.oldest_slot(progress) {
                 Some(since) => {
-                    rollout.oldest_slot.get_or_create(&label).set(since.as_second());
+                    self.oldest_slot.get_or_create(&label).set(since.as_second());
                 }
-                None => drop(rollout.oldest_slot.remove(&label)),
+                None => drop(self.oldest_slot.remove(&label)),
             }
         }
-        rollout.set_blocked(pool, status.reason.blocked().map(|blocked| blocked.reason));
+        self.blocked.set(pool, pool, status.reason.blocked().map(|blocked| blocked.reason));
         let hidden = int(status.hidden_files());
-        rollout.hidden_files.get_or_create(&Pool { pool: pool.to_owned() }).set(hidden);
+        self.hidden_files.get_or_create(&Pool { pool: pool.to_owned() }).set(hidden);
     }
 
     /// Records a phase of a machine of the pool that a write ended.
     pub fn record_phase(&self, pool: &str, ended: &EndedPhase) {
         let label = PhaseOfPool { pool: pool.to_owned(), phase: ended.phase.as_str() };
-        self.rollout.durations.get_or_create(&label).observe(ended.took.as_secs_f64());
+        self.durations.get_or_create(&label).observe(ended.took.as_secs_f64());
     }
 
     /// Removes the gauges of a pool that is not rolled out.
-    pub fn clear_rollout(&self, pool: &str) {
-        let rollout = &self.rollout;
+    pub fn clear(&self, pool: &str) {
         let of = |state| PoolState { pool: pool.to_owned(), state };
-        for phase in PoolPhase::ALL {
-            rollout.state.remove(&of(phase.as_str()));
+        for phase in RolloutPhase::ALL {
+            self.state.remove(&of(phase.as_str()));
         }
         for progress in MachineProgress::ALL {
-            rollout.machines.remove(&of(progress.as_str()));
-            rollout.oldest_slot.remove(&of(progress.as_str()));
+            self.machines.remove(&of(progress.as_str()));
+            self.oldest_slot.remove(&of(progress.as_str()));
         }
-        rollout.set_blocked(pool, None);
-        rollout.hidden_files.remove(&Pool { pool: pool.to_owned() });
+        self.blocked.forget(pool);
+        self.hidden_files.remove(&Pool { pool: pool.to_owned() });
     }
 
     /// Removes all series of a pool that does not exist any more.
-    pub fn forget_rollout(&self, pool: &str) {
-        self.clear_rollout(pool);
+    pub fn forget(&self, pool: &str) {
+        self.clear(pool);
         for phase in MachinePhase::ALL {
             let label = PhaseOfPool { pool: pool.to_owned(), phase: phase.as_str() };
-            self.rollout.durations.remove(&label);
+            self.durations.remove(&label);
         }
     }
 }
@@ -158,6 +144,8 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use prometheus_client::encoding::text::encode;
 
     use super::*;
     use crate::rollout::{Blocked, MachineStatus, RolloutReason};
@@ -176,8 +164,16 @@ mod tests {
         PoolStatus { reason, machines: vec![of_machine(1), of_machine(2)] }
     }
 
-    fn series(metrics: &Metrics) -> Vec<String> {
-        let text = metrics.text();
+    fn exposition(metrics: &RolloutMetrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    fn series(metrics: &RolloutMetrics) -> Vec<String> {
+        let text = exposition(metrics);
         let is_of_pool = |line: &&str| line.contains("pool=\"worker\"") && !line.ends_with(" 0");
         let is_detail = |line: &&str| !line.contains("_bucket");
         text.lines().filter(is_of_pool).filter(is_detail).map(str::to_owned).collect()
@@ -185,9 +181,9 @@ mod tests {
 
     #[test]
     fn series_follow_the_decision_and_disappear_with_the_pool() {
-        let metrics = Metrics::default();
+        let metrics = RolloutMetrics::default();
         let state = "mosb_rollout_state{pool=\"worker\",state=\"failed\"} 1";
-        metrics.set_rollout("worker", &pool_status(MachineProgress::Lost, Some("MachineLost")));
+        metrics.set("worker", &pool_status(MachineProgress::Lost, Some("MachineLost")));
         let mut found = series(&metrics);
         found.sort();
         let want = [
@@ -198,21 +194,25 @@ mod tests {
             state,
         ];
         assert_eq!(found, want);
-        metrics.set_rollout("worker", &pool_status(MachineProgress::Draining, Some("SharedNodes")));
+        metrics.set("worker", &pool_status(MachineProgress::Draining, Some("SharedNodes")));
         let text = series(&metrics).join("\n");
         assert!(text.contains("SharedNodes") && !text.contains("MachineLost"), "{text}");
         assert!(text.contains("state=\"draining\"} 60") && !text.contains("lost"), "{text}");
-        metrics.set_rollout("worker", &pool_status(MachineProgress::Draining, None));
-        assert!(!metrics.text().contains("mosb_rollout_blocked{"), "{}", metrics.text());
+        metrics.set("worker", &pool_status(MachineProgress::Draining, None));
+        assert!(
+            !exposition(&metrics).contains("mosb_rollout_blocked{"),
+            "{}",
+            exposition(&metrics)
+        );
         let ended = EndedPhase { phase: MachinePhase::Stage, took: Duration::from_secs(7) };
         metrics.record_phase("worker", &ended);
-        metrics.clear_rollout("worker");
+        metrics.clear("worker");
         let sums = [
             "mosb_rollout_phase_duration_seconds_sum{pool=\"worker\",phase=\"stage\"} 7.0",
             "mosb_rollout_phase_duration_seconds_count{pool=\"worker\",phase=\"stage\"} 1",
         ];
         assert_eq!(series(&metrics), sums);
-        metrics.forget_rollout("worker");
-        assert!(!metrics.text().contains("pool=\"worker\""), "{}", metrics.text());
+        metrics.forget("worker");
+        assert!(!exposition(&metrics).contains("pool=\"worker\""), "{}", exposition(&metrics));
     }
 }
