@@ -1,10 +1,11 @@
 //! Objects that exist as targets of actions, by their metadata; the kinds of workloads.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 use serde_json::json;
 
-use mosb_plan::api::{Condition, ImageBuilderType, Metadata};
+use mosb_plan::api::{Condition, ImageBuilderType, Metadata, yaml};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Action, NewStatus, Patch, Target};
 
@@ -46,6 +47,15 @@ pub fn conditions_in<E>(action: &Action<E>) -> Option<Vec<Condition>> {
 pub fn replace_conditions<E>(pool: &Metadata, conditions: &[Condition]) -> Action<E> {
     let fields = json!({ "conditions": conditions });
     Action::ReplaceStatus(target(Kind::MachineConfigPool, pool), NewStatus::Fields(fields))
+}
+
+/// An object of `job-templates/`, of which a test reads each.
+///
+/// # Panics
+/// The text is not an object of this type.
+pub fn template<T: DeserializeOwned>(text: &str) -> T {
+    let value = yaml::parse_one(text.as_bytes()).expect("a test reads every template");
+    serde_json::from_value(value).expect("a test reads every template")
 }
 
 /// The kind of the workload that a builder runs as.

@@ -13,23 +13,22 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::apply::BuildExecutor;
-use super::boot_images::BootImageReconciler;
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
-use super::ignition_server::IgnitionServerReconciler;
 use super::metrics::Metrics;
 use super::render::Renderer;
-use super::rollout::{OwnPlace, RolloutExecutor, RolloutReconciler};
-use super::user_data::{UserDataExecutor, UserDataReconciler};
 use mosb_cluster::cluster_cache::{ClusterCache, Tasks, Trigger};
 use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
+use mosb_machine_sets::BootImageReconciler;
+use mosb_new_machines::{IgnitionServerReconciler, UserDataExecutor, UserDataReconciler};
 use mosb_plan::api::shortened;
 use mosb_reconcile::Error;
 use mosb_reconcile::driver::{ActiveReconciles, Controller, Driver, MAX_LOOKUP_ROUNDS};
 use mosb_reconcile::http_server::{HealthSource, Server};
 use mosb_reconcile::lease::{Lease, LeaseTimes, gated};
 use mosb_reconcile::write::Executor;
+use mosb_rollout::{OwnPlace, RolloutExecutor, RolloutReconciler};
 
 pub const LEASE: &str = "mosb-controller";
 /// Time limit of a reconcile beyond its lookups: for writes, and for what rendering fetches.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mosb_build::JobMethod;
 use mosb_cluster::object;
-use mosb_controller::boot_images::BootImageFigures;
+use mosb_controller::machine_sets::BootImageFigures;
 use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
     Blocked, EndedPhase, MachinePhase, MachineProgress, MachineStatus, PoolStatus, RolloutReason,
@@ -101,12 +101,12 @@ fn everything() -> Metrics {
     };
     let blocked = Blocked { reason: "MachineLost", message: String::new() };
     let reason = RolloutReason::Blocked(blocked);
-    metrics.set_rollout("worker", &PoolStatus { reason, machines: vec![machine] });
-    metrics.set_user_data("worker", "worker", Some("NoSecret"));
+    metrics.rollout.set("worker", &PoolStatus { reason, machines: vec![machine] });
+    metrics.user_data.set("worker", "worker", Some("NoSecret"));
     let sets = [((ManagedKind::MachineApiMachineSets, "current"), 1)].into();
-    metrics.set_boot_images(&BootImageFigures { sets, ..BootImageFigures::default() });
+    metrics.boot_images.set(&BootImageFigures { sets, ..BootImageFigures::default() });
     for phase in MachinePhase::ALL {
-        metrics.record_phase("worker", &EndedPhase { phase, took: Duration::from_secs(1) });
+        metrics.rollout.record_phase("worker", &EndedPhase { phase, took: Duration::from_secs(1) });
     }
     metrics
 }

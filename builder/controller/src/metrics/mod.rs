@@ -19,9 +19,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::boot_images::BootImageMetrics;
-use crate::rollout::RolloutMetrics;
 use mosb_cluster::metrics::{Durations, Pool, PoolReasons, PoolState};
+use mosb_machine_sets::BootImageMetrics;
+use mosb_rollout::RolloutMetrics;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {

@@ -35,7 +35,6 @@ pub use placement::MachineRole;
 pub(crate) use placement::is_confined_to;
 pub use pod::pod;
 pub use request::JobRequest;
-pub(crate) use template::node_job as node_job_template;
 
 #[cfg(test)]
 mod tests;

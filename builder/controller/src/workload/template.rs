@@ -3,35 +3,21 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use serde::de::DeserializeOwned;
 
-use crate::rollout::NodeVerb;
 use mosb_build::JobMethod;
-use mosb_plan::api::yaml;
+use mosb_cluster::object::template;
 
 const DIRECT: &str = include_str!("../../../../job-templates/direct.yaml");
 const CONTAINERFILE: &str = include_str!("../../../../job-templates/containerfile.yaml");
-const NODE_REPORT: &str = include_str!("../../../../job-templates/node-report.yaml");
-const NODE_STAGE: &str = include_str!("../../../../job-templates/node-stage.yaml");
-const NODE_APPLY: &str = include_str!("../../../../job-templates/node-apply.yaml");
 const SERVICE_ACCOUNT: &str = include_str!("../../../../job-templates/service-account.yaml");
 const ROLE: &str = include_str!("../../../../job-templates/role.yaml");
 const ROLE_BINDING: &str = include_str!("../../../../job-templates/role-binding.yaml");
 const RESULT: &str = include_str!("../../../../job-templates/result.yaml");
 
 pub(super) fn job(method: JobMethod) -> Job {
-    read(match method {
+    template(match method {
         JobMethod::Direct => DIRECT,
         JobMethod::Containerfile => CONTAINERFILE,
-    })
-}
-
-/// The Job of a roll-out.
-pub(crate) fn node_job(verb: NodeVerb) -> Job {
-    read(match verb {
-        NodeVerb::Report => NODE_REPORT,
-        NodeVerb::Stage => NODE_STAGE,
-        NodeVerb::Apply | NodeVerb::Part => NODE_APPLY,
     })
 }
 
@@ -43,31 +29,28 @@ pub(super) fn containerfile_deadline() -> i64 {
 }
 
 pub(super) fn service_account() -> ServiceAccount {
-    read(SERVICE_ACCOUNT)
+    template(SERVICE_ACCOUNT)
 }
 
 pub(super) fn role() -> Role {
-    read(ROLE)
+    template(ROLE)
 }
 
 pub(super) fn role_binding() -> RoleBinding {
-    read(ROLE_BINDING)
+    template(ROLE_BINDING)
 }
 
 pub(super) fn result() -> ConfigMap {
-    read(RESULT)
-}
-
-fn read<T: DeserializeOwned>(text: &str) -> T {
-    let value = yaml::parse_one(text.as_bytes()).expect("a test reads every template");
-    serde_json::from_value(value).expect("a test reads every template")
+    template(RESULT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use k8s_openapi::api::networking::v1::NetworkPolicy;
+    use mosb_plan::api::yaml;
     use serde::Serialize;
+    use serde::de::DeserializeOwned;
 
     const BY_HAND: &str = include_str!("../../../../job-templates/by-hand.yaml");
     const NETWORK_POLICY: &str = include_str!("../../../../deploy/base/network-policy.yaml");
@@ -83,7 +66,7 @@ mod tests {
             let read: T = serde_json::from_value(want.clone()).unwrap();
             assert_eq!(serde_json::to_value(read).unwrap(), want);
         }
-        for text in [DIRECT, CONTAINERFILE, BY_HAND, NODE_REPORT, NODE_STAGE, NODE_APPLY] {
+        for text in [DIRECT, CONTAINERFILE, BY_HAND] {
             same::<Job>(text);
         }
         same::<ServiceAccount>(SERVICE_ACCOUNT);
@@ -98,7 +81,7 @@ mod tests {
     #[test]
     fn the_controller_cannot_reach_the_addresses_denied_to_build_pods() {
         let [of_builds, of_controller] = [NETWORK_POLICY, CONTROLLER_NETWORK_POLICY].map(|text| {
-            let policy: NetworkPolicy = read(text);
+            let policy: NetworkPolicy = template(text);
             policy.spec.unwrap()
         });
         assert!(of_builds.egress.is_some());
@@ -115,7 +98,7 @@ mod tests {
 
     #[test]
     fn build_pods_are_under_the_network_policy() {
-        let policy: NetworkPolicy = read(NETWORK_POLICY);
+        let policy: NetworkPolicy = template(NETWORK_POLICY);
         let wanted = policy.spec.unwrap().pod_selector.unwrap().match_labels.unwrap();
         for method in [JobMethod::Direct, JobMethod::Containerfile] {
             let pod = job(method).spec.unwrap().template.metadata.unwrap();

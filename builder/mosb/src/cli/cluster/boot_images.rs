@@ -13,7 +13,7 @@ use crate::cli::page::{Page, or_none};
 use crate::cli::{ExitCode, Result, arguments};
 use mosb_boot_image::Release;
 use mosb_controller::Namespaces;
-use mosb_controller::boot_images::{
+use mosb_controller::machine_sets::{
     self, BootImageRequest as Request, BootImageRequestError, BootImagesView, HistoryView, SetView,
 };
 
@@ -138,7 +138,7 @@ impl BootImagesInCluster {
         let (set, request, yes, cluster) = match self {
             Self::Status(Sets { cluster }) => {
                 let (client, namespaces) = cluster.connect().await?;
-                return session.print(&boot_images::boot_images(&client, &namespaces).await?);
+                return session.print(&machine_sets::boot_images(&client, &namespaces).await?);
             }
             Self::Plan(Sets { cluster }) => {
                 let (client, namespaces) = cluster.connect().await?;
@@ -150,7 +150,7 @@ impl BootImagesInCluster {
             }
             Self::Rbac(Sets { cluster }) => {
                 let (client, namespaces) = cluster.connect().await?;
-                let list = boot_images::boot_image_rbac(&client, &namespaces, ACCOUNT).await?;
+                let list = machine_sets::boot_image_rbac(&client, &namespaces, ACCOUNT).await?;
                 output::print_cluster_object(session.settings.format, &list)?;
                 return Ok(0);
             }
@@ -169,13 +169,13 @@ impl BootImagesInCluster {
 
 async fn plan(client: &Client, namespaces: &Namespaces) -> Result<BootImagePlan> {
     let BootImagesView { golden, errors, sets, .. } =
-        boot_images::boot_images(client, namespaces).await?;
+        machine_sets::boot_images(client, namespaces).await?;
     let (changes, unchanged) = sets.into_iter().partition(|set| set.state == "updating");
     Ok(BootImagePlan { golden, errors, changes, unchanged })
 }
 
 async fn history(client: &Client, namespaces: &Namespaces, set: &str) -> Result<BootImageHistory> {
-    let images = boot_images::boot_image_history(client, namespaces, set).await?;
+    let images = machine_sets::boot_image_history(client, namespaces, set).await?;
     Ok(BootImageHistory { set: set.to_owned(), images })
 }
 
@@ -190,14 +190,14 @@ async fn change(
     let mut consent = Consent::new(yes);
     let mut conflict: Option<(Option<String>, BootImageRequestError)> = None;
     for left in (0..CONFLICT_TRIES).rev() {
-        let change = boot_images::boot_image_change(client, namespaces, set, request).await?;
+        let change = machine_sets::boot_image_change(client, namespaces, set, request).await?;
         if let Some((_, error)) = conflict.take_if(|(image, _)| *image != change.image) {
             return Err(error.into());
         }
         if let Some(question) = &change.question {
             consent.obtain(question).await?;
         }
-        match boot_images::change_boot_image(client, &change).await {
+        match machine_sets::change_boot_image(client, &change).await {
             Err(error @ BootImageRequestError::Changed { .. }) if left > 0 => {
                 tracing::debug!("{error}; deciding again");
                 conflict = Some((change.image, error));

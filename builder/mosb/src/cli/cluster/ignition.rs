@@ -18,7 +18,7 @@ use crate::cli::output::Object;
 use crate::cli::signals::stop_signal;
 use crate::cli::{ExitCode, Result, arguments};
 use mosb_build::new_machine::OwnConfig;
-use mosb_controller::user_data::{self, IgnitionRequest};
+use mosb_controller::new_machines::{self, IgnitionRequest};
 use mosb_ignition_server::{Limits, Server};
 use mosb_types::{Finding, canonical_json};
 
@@ -55,7 +55,7 @@ impl Ignition {
             None => None,
         };
         let request = IgnitionRequest { pool: self.pool, build: self.build, own };
-        let found = user_data::machine_ignition(&client, &namespaces, &request).await?;
+        let found = new_machines::machine_ignition(&client, &namespaces, &request).await?;
         for notice in &found.notices {
             tracing::warn!("{}: {} [{}]", request.pool, notice.message, notice.code);
         }

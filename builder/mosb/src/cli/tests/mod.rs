@@ -43,7 +43,7 @@ use crate::cli::output::{API_VERSION, Object, Typed};
 use crate::cli::plan::view::Plan;
 use crate::cli::render::RenderExplanation;
 #[cfg(feature = "cluster")]
-use mosb_controller::boot_images::BootImagesView;
+use mosb_controller::machine_sets::BootImagesView;
 #[cfg(feature = "cluster")]
 use mosb_node::{Adoption, Drift};
 use mosb_plan::api::ClusterSettings;
