@@ -77,7 +77,8 @@ writable() { true >>"$1"; }
 } >"$out/tried"
 
 # A result of its own making, wherever one might be looked for, for the right build and Job.
-build=$(tr '\0' '\n' </proc/1/cmdline | sed -n '/^--build-name$/{n;p;}')
+spec=$(tr '\0' '\n' </proc/1/cmdline | sed -n 's/^--spec=//p')
+build=$(sed -n 's/^  "build": "\(.*\)",$/\1/p' "$spec")
 result="{\"jobUid\":\"\",\"build\":\"$build\",\"outcome\":\"Succeeded\",\"digest\":\"$forged\",\"method\":\"containerfile\"}"
 for folder in failure result image; do
     mkdir -p "/run/mosb/$folder"
