@@ -6,6 +6,7 @@ mod base_trees;
 mod boot_image_overlay;
 mod boot_image_policy;
 mod boot_images;
+mod cluster_base;
 mod cluster_canary;
 mod cluster_control_plane;
 mod cluster_hostile;

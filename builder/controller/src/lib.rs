@@ -45,6 +45,7 @@ pub use logs::{Line as LogLine, archived_logs, logs};
 pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
 pub use mosb_cluster::cluster_cache::Tasks;
 pub use mosb_cluster::{ClusterCache, Namespaces, object};
+pub use mosb_followed_bases as followed_bases;
 pub use mosb_machine_sets as machine_sets;
 pub use mosb_new_machines as new_machines;
 pub use mosb_reconcile::Error;

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mosb_build::{JobMethod, JobResult};
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
-use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RenderedName};
+use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RecordedBase, RenderedName};
+use mosb_plan::plan::{BaseName, BaseRelease};
 use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
 use mosb_types::Finding;
@@ -66,6 +67,9 @@ pub struct PlanLookup {
     pub platform: Option<Platform>,
     /// The base that an earlier plan pinned.
     pub base: Option<PinnedRef>,
+    /// The base that was recorded for the pool: it is used if the config, or the settings, name its
+    /// tag.
+    pub recorded: Option<RecordedBase>,
     /// The replacement base if the config names a pre-built image.
     pub instead: Option<BaseInstead>,
     /// Whether every config gets an image, which then brings files below `/var` to machines.
@@ -128,6 +132,8 @@ pub struct Planned {
     /// SHA-256 of the canonical inputs, 64 hex digits.
     pub inputs: String,
     pub base: PinnedRef,
+    pub base_name: BaseName,
+    pub base_release: BaseRelease,
     /// A direct Job may still find that something must be run.
     pub method: JobMethod,
     /// Why the build is not direct; empty if it is.

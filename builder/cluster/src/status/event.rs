@@ -61,6 +61,10 @@ event_reasons! {
     ConfigDeleted = Normal "ConfigDeleted",
     /// A prepared base that is recorded is not in the registry, and is made again.
     PreparedBaseMissing = Warning "PreparedBaseMissing",
+    /// The tag of the pool's base names a newer image.
+    NewerBase = Normal "NewerBase",
+    /// The pool is built on another base from now on.
+    BaseRecorded = Normal "BaseRecorded",
     /// A user requested a rebuild.
     RebuildRequested = Normal "RebuildRequested",
     /// The pool's builds work again.
@@ -163,6 +167,8 @@ mod tests {
             (ConfigReconcileFailed, "ConfigReconcileFailed", Warning),
             (ConfigDeleted, "ConfigDeleted", Normal),
             (PreparedBaseMissing, "PreparedBaseMissing", Warning),
+            (NewerBase, "NewerBase", Normal),
+            (BaseRecorded, "BaseRecorded", Normal),
             (RebuildRequested, "RebuildRequested", Normal),
             (BuildRecovered, "BuildRecovered", Normal),
             (BuildDegraded, "BuildDegraded", Warning),

@@ -13,6 +13,7 @@ use mosb_plan::api::{
     API_VERSION, BuildOn, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata,
     NameRef, OwnerReference, labels, shortened,
 };
+use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::kinds::Kind;
 
 /// The longest value of a label.
@@ -28,11 +29,15 @@ impl DecisionBuilder<'_> {
             annotation(labels::INPUTS, &planned.inputs),
             annotation(labels::WANTED, &desired.wanted),
             annotation(labels::BASE, &planned.base.to_string()),
+            annotation(labels::BASE_NAME, planned.base_name.as_str()),
             annotation(labels::PLATFORM, &planned.platform.to_string()),
             annotation(labels::RENDERED_IMAGE_PUSH_SECRET, &desired.push_secret),
         ]
         .into_iter()
         .collect::<BTreeMap<_, _>>();
+        let BaseRelease { created, version } = &planned.base_release;
+        annotations.extend(created.map(|at| annotation(labels::BASE_CREATED, &format!("{at:.0}"))));
+        annotations.extend(version.as_ref().map(|is| annotation(labels::BASE_VERSION, is)));
         match source {
             Some(source) => {
                 let name = &source.metadata.name;

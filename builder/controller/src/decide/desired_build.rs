@@ -10,7 +10,7 @@ use crate::snapshot::Snapshot;
 use mosb_image::{Digest, Platform, RepoRef};
 use mosb_plan::api::{
     BuildOn, ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName,
-    RenderedName, is_tag_format, labels,
+    RecordedBase, RenderedName, is_tag_format, labels,
 };
 use mosb_plan::plan;
 use mosb_plan::plan::PushSpecError;
@@ -32,6 +32,8 @@ pub(super) struct DesiredBuild {
     pub pull_secret: Option<String>,
     pub platform: Option<Platform>,
     pub containerfile: Option<String>,
+    /// The base that was recorded for the pool.
+    pub recorded: Option<RecordedBase>,
     pub instead: Option<BaseInstead>,
     pub build_on: BuildOn,
     /// Value of annotation `mosb.dev/wanted` of a build that matches.
@@ -107,6 +109,7 @@ impl DesiredBuild {
             pull_secret: spec.base_image_pull_secret.as_ref().map(|secret| secret.name.clone()),
             platform,
             containerfile,
+            recorded: RecordedBase::of(&config.metadata).map_err(|error| bad(error.to_string()))?,
             instead,
             build_on,
             wanted: String::new(),
@@ -120,10 +123,13 @@ impl DesiredBuild {
     /// The fingerprint for another rendered config.
     pub fn wanted_with(&self, rendered: &str) -> String {
         let instead = self.instead.as_ref().map(|base| &base.stock);
-        let value = json!({
+        let mut value = json!({
             "format": FINGERPRINT_FORMAT, "rendered": rendered, "containerfile": self.containerfile,
             "push": self.push.to_string(), "instead": instead,
         });
+        if let Some(recorded) = &self.recorded {
+            value["base"] = json!(recorded.to_string());
+        }
         Digest::of(&canonical_json(&value)).hex()
     }
 

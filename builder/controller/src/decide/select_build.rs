@@ -130,6 +130,7 @@ impl<'a> DecisionBuilder<'a> {
             pull_secret: desired.pull_secret.clone(),
             platform: desired.platform.clone(),
             base: annotation(labels::BASE).and_then(|base| base.parse().ok()),
+            recorded: desired.recorded.clone(),
             instead: desired.instead.clone(),
             build_on: desired.build_on,
             builder,

@@ -2,7 +2,7 @@
 
 use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::ImageRef;
-use mosb_plan::api::{ClusterSettings, RenderedConfig};
+use mosb_plan::api::{ClusterSettings, RecordedBase, RenderedConfig};
 use mosb_plan::plan::{BaseName, BuildRequest};
 use mosb_registry::Source;
 
@@ -10,11 +10,13 @@ use super::invalid_input;
 use crate::lookup::PlanLookup;
 use mosb_reconcile::Problem;
 
-/// The build request, with the base from lookup, config and settings.
+/// The build request, with the base from lookup, config and settings. `is_rendering`: the config may
+/// be one that mosb rendered, with the recorded base in it.
 pub(super) fn build_request(
     lookup: &PlanLookup,
     config: RenderedConfig,
     settings: &ClusterSettings,
+    is_rendering: bool,
 ) -> Result<BuildRequest<Unresolved>, Problem> {
     let bad = |text: &str, error: mosb_image::ReferenceError| {
         invalid_input("bad-reference", format!("{text}: {error}"))
@@ -34,10 +36,24 @@ pub(super) fn build_request(
         })?),
         None => own.as_ref().or(settings.base_os_container_image.as_ref()),
     };
-    let base_name = named
-        .map(|text| BaseName::from_os_image_url(text).map_err(|error| bad(text, error)))
-        .transpose()?;
-    let pinned = lookup.base.as_ref().map(ToString::to_string);
+    let recorded = lookup.recorded.as_ref().filter(|_| instead.is_none());
+    let is_named = |recorded: &RecordedBase| named.is_some_and(|named| recorded.is_of(named));
+    let stream = settings.base_stream.as_ref().filter(|_| !is_rendering);
+    let recorded = recorded.filter(|recorded| {
+        is_named(recorded) || stream.is_some_and(|stream| recorded.is_of(stream))
+    });
+    let base_name = match (recorded, named) {
+        (Some(recorded), _) if !is_named(recorded) => {
+            let base = recorded.pinned();
+            Some(BaseName::from_registry(base.repo(), base.digest()))
+        }
+        (_, Some(text)) => {
+            Some(BaseName::from_os_image_url(text).map_err(|error| bad(text, error))?)
+        }
+        (_, None) => None,
+    };
+    let pinned = lookup.base.clone().or_else(|| recorded.map(RecordedBase::pinned));
+    let pinned = pinned.as_ref().map(ToString::to_string);
     let base = pinned
         .as_ref()
         .or(named)

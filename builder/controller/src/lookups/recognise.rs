@@ -120,9 +120,9 @@ async fn is_direct_build_of(
     settings: &ClusterSettings,
     (inputs, image): (&str, &PinnedRef),
 ) -> Result<bool, Problem> {
-    let plain = PlanLookup { base: None, instead: None, ..lookup.clone() };
+    let plain = PlanLookup { base: None, recorded: None, instead: None, ..lookup.clone() };
     let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
-    let build_request = build_request(&plain, config.clone(), settings)?;
+    let build_request = build_request(&plain, config.clone(), settings, false)?;
     let resolved_draft = resolve::draft(context, build_request).await?;
     let draft = &resolved_draft.draft;
     if draft.names().0.hex() != inputs || !draft.needs_tree() {

@@ -20,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use mosb_cluster::metrics::{Durations, Pool, PoolReasons, PoolState};
+use mosb_followed_bases::BaseMetrics;
 use mosb_machine_sets::BootImageMetrics;
 use mosb_rollout::RolloutMetrics;
 
@@ -56,6 +57,7 @@ pub struct Metrics {
     /// Why the Secrets with user data stay as they are.
     pub user_data: Arc<PoolReasons>,
     pub boot_images: Arc<BootImageMetrics>,
+    pub bases: Arc<BaseMetrics>,
 }
 
 impl Default for Metrics {
@@ -97,6 +99,7 @@ impl Default for Metrics {
             rollout: Arc::default(),
             user_data: Arc::default(),
             boot_images: Arc::default(),
+            bases: Arc::default(),
         };
         all.register();
         all
@@ -197,6 +200,7 @@ impl Metrics {
         );
         self.rollout.register(&mut registry);
         self.boot_images.register(&mut registry);
+        self.bases.register(&mut registry);
         self.registry = Mutex::new(registry);
     }
 

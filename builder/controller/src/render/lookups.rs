@@ -22,7 +22,7 @@ use mosb_plan::api::{
     BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
     is_component_name, labels,
 };
-use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
+use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Unpinned, Update};
 use mosb_reconcile::driver::Worker;
 use mosb_reconcile::watch::IndexKey;
 use mosb_reconcile::write::{ApplyError, Existing};
@@ -80,7 +80,7 @@ pub(super) async fn render(
 ) -> Result<RenderOutput, RenderError> {
     let inputs = snapshot.inputs.clone()?;
     let configs = contents.read(&resolver.client, &inputs.members).await?;
-    let request = request(resolver, snapshot, configs)?;
+    let request = request(&resolver.cache, snapshot, configs)?;
     let request = pin_within_limits(resolver, request, worker).await?;
     let pins = request.pins.clone();
     // With its own time limit, so that the pool's condition reports the timeout.
@@ -155,29 +155,34 @@ async fn request_of(
     inputs.members.retain(is_member);
     let contents = Contents::default();
     let configs = contents.read(&resolver.client, &inputs.members).await?;
-    request(resolver, &snapshot, configs)
+    request(&resolver.cache, &snapshot, configs)
 }
 
-fn request(
-    resolver: &Resolver,
+pub(super) fn request(
+    cache: &ClusterCache,
     snapshot: &RenderSnapshot,
     configs: Vec<Arc<MachineConfig>>,
 ) -> Result<Request, Problem> {
+    let recorded = snapshot.inputs.as_ref().ok().and_then(|inputs| inputs.recorded.as_ref());
     let name = &snapshot.pool.metadata.name;
     let pool: PoolName = name.parse().map_err(|cause| Problem {
         class: ErrorClass::InvalidInput,
         reason: "bad-pool-name".to_owned(),
         message: format!("the pool's name {cause}"),
     })?;
-    let controller_config = controller_config(&resolver.cache)?;
+    let controller_config = controller_config(cache)?;
     let (os_image, extensions_image) = match &controller_config {
         Some(_) => (None, None),
         None => {
-            let (settings, _) = resolver.cache.settings()?;
-            (settings.base_os_container_image, settings.base_os_extensions_container_image)
+            let (settings, _) = cache.settings()?;
+            let stream = settings.base_stream.as_deref();
+            let followed = recorded.filter(|one| stream.is_some_and(|stream| one.is_of(stream)));
+            let followed = followed.map(|one| one.pinned().to_string());
+            let extensions = settings.base_os_extensions_container_image;
+            (followed.or(settings.base_os_container_image), extensions)
         }
     };
-    let pool_settings = resolver.cache.pool_settings.iter();
+    let pool_settings = cache.pool_settings.iter();
     let pool_settings = pool_settings.flat_map(|store| store.list());
     let component =
         |config: Arc<MachineConfig>| Component { origin: String::new(), config: (*config).clone() };
@@ -192,7 +197,13 @@ fn request(
         configs: configs.into_iter().map(component).collect(),
         explain: true,
     };
-    request.pins = known_pins(&request);
+    let unpinned = render::unpinned(&request);
+    request.pins = known_pins(&request, &unpinned);
+    for one in unpinned {
+        if let Some(recorded) = recorded.filter(|recorded| recorded.is_of(&one.image)) {
+            request.pin(one, recorded.pinned().digest());
+        }
+    }
     Ok(request)
 }
 
@@ -246,12 +257,11 @@ async fn admit(
 
 /// Those pins of the last rendering that are still needed; none if the annotation was edited and
 /// can't be read.
-fn known_pins(request: &Request) -> BTreeMap<String, String> {
+fn known_pins(request: &Request, unpinned: &[Unpinned]) -> BTreeMap<String, String> {
     let pool = request.pool_object.as_ref();
     let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
     let mut known: BTreeMap<String, String> =
         known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let unpinned = render::unpinned(request);
     known.retain(|image, _| unpinned.iter().any(|one| one.image == *image));
     known
 }

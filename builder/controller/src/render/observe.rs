@@ -11,19 +11,23 @@ use mosb_cluster::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::shared_versions;
 use mosb_plan::api::{
-    ControllerConfig, MachineConfigPool, PoolSettings, RenderedName, Selector, labels,
+    ControllerConfig, MachineConfigPool, PoolSettings, RecordedBase, RenderedName, Selector, labels,
 };
 use mosb_plan::render::is_rendered_one;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
+use mosb_reconcile::watch::IndexKey;
 use mosb_types::ErrorClass;
 
 /// The snapshot of the pool of this name.
 pub fn observe(cache: &ClusterCache, name: &str) -> Option<RenderSnapshot> {
     let pool = cache.pools.get(name)?;
     let rendered = rendered(cache, &pool);
-    let inputs =
-        settings(cache).map(|settings| Inputs { members: members(cache, &pool), settings });
+    let inputs = settings(cache).map(|settings| Inputs {
+        members: members(cache, &pool),
+        settings,
+        recorded: recorded_base(cache, name),
+    });
     let other_renderer = cache.other_renderer();
     Some(RenderSnapshot {
         inputs_hash: inputs_hash(cache, &pool, (&other_renderer, &inputs, &rendered)),
@@ -80,8 +84,8 @@ pub(super) fn affected_pools(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<
         Trigger::All => names(cache.pools.list()),
         // Tags are pinned with the credentials of one, through the proxy of the other.
         Trigger::Secret(name) if cache.settings_use_secret(name) => names(cache.pools.list()),
-        Trigger::Config(..)
-        | Trigger::ManagedObject(_)
+        Trigger::Config(_, pool) => [pool.clone()].into(),
+        Trigger::ManagedObject(_)
         | Trigger::Secret(_)
         | Trigger::Machine(_)
         | Trigger::NodeJob { .. }
@@ -132,6 +136,13 @@ fn members(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<Member> {
             .cloned(),
     };
     metas.iter().map(|meta| member(meta)).collect()
+}
+
+/// The base that was recorded for a pool. What can't be read is reported with its MachineOSConfig.
+fn recorded_base(cache: &ClusterCache, pool: &str) -> Option<RecordedBase> {
+    let configs = cache.configs.by_index([IndexKey::Pool(pool.to_owned())]);
+    let [config] = &configs[..] else { return None };
+    RecordedBase::of(&config.metadata).ok().flatten()
 }
 
 /// What a rendered config is made of beside MachineConfigs.

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
 use mosb_image::Digest;
-use mosb_plan::api::MachineConfigPool;
+use mosb_plan::api::{MachineConfigPool, RecordedBase};
 use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Target;
@@ -46,6 +46,8 @@ pub struct Inputs {
     pub members: Vec<Member>,
     /// Everything else: images, the release.
     pub settings: Value,
+    /// The base that was recorded for the pool.
+    pub recorded: Option<RecordedBase>,
 }
 
 /// Metadata of a MachineConfig that changes whenever its content does.
@@ -69,7 +71,10 @@ impl Inputs {
         let members: Vec<Value> = members
             .map(|one| json!([one.name, one.uid, one.generation, one.role, one.generated_by]))
             .collect();
-        let value = json!({ "format": FORMAT, "members": members, "settings": self.settings, "rendered": rendered });
+        let mut value = json!({ "format": FORMAT, "members": members, "settings": self.settings, "rendered": rendered });
+        if let Some(recorded) = &self.recorded {
+            value["base"] = json!(recorded.to_string());
+        }
         Digest::of(&canonical_json(&value)).hex()
     }
 

@@ -107,8 +107,24 @@ pub const ATTEMPT: &str = "mosb.dev/attempt";
 pub const FAILURES: &str = "mosb.dev/failures";
 /// Annotation of a MachineOSBuild: no new Job before this time (RFC 3339).
 pub const NOT_BEFORE: &str = "mosb.dev/not-before";
-/// Annotation of a MachineOSBuild: the base that it is planned on, pinned.
+/// Annotation of a MachineOSBuild: the base that it is planned on, pinned. Annotation of a
+/// MachineOSConfig: the base that its pool is built on instead of what the tag names now,
+/// `host/repository:tag@sha256:…`.
 pub const BASE: &str = "mosb.dev/base";
+/// Annotation of a MachineOSBuild: how its config, or the settings, name the base.
+pub const BASE_NAME: &str = "mosb.dev/base-name";
+/// Annotation of a MachineOSBuild: when its base was made (RFC 3339), if the base says so.
+pub const BASE_CREATED: &str = "mosb.dev/base-created";
+/// Annotation of a MachineOSBuild: the label `org.opencontainers.image.version` or `version` of its
+/// base.
+pub const BASE_VERSION: &str = "mosb.dev/base-version";
+/// Annotation of a MachineOSConfig: `none`, `notify` or `build`, what happens when the tag of its base
+/// names a newer image.
+pub const FOLLOW_BASE: &str = "mosb.dev/follow-base";
+/// Annotation of a MachineOSConfig: what the tag of its base names now is recorded once; `true`.
+pub const UPDATE_BASE: &str = "mosb.dev/update-base";
+/// Annotation of a MachineOSConfig: no newer base is recorded by itself; `true`.
+pub const HOLD_BASE: &str = "mosb.dev/hold-base";
 /// Annotation of a MachineOSBuild: the platform of its image, `os/architecture`.
 pub const PLATFORM: &str = "mosb.dev/platform";
 /// Annotation of a MachineOSBuild that must run something: the digest of the prepared base that it

@@ -5,6 +5,7 @@
 
 pub mod boot_images;
 pub mod cluster_settings;
+mod followed_base;
 mod image_builder;
 mod image_format;
 pub mod labels;
@@ -22,6 +23,7 @@ mod settings;
 pub mod yaml;
 
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
+pub use followed_base::{FollowBase, RecordedBase};
 pub use image_builder::{BuildOn, ImageBuilderType, ImageBuilderTypeError};
 pub use image_format::{is_digest_format, is_tag_format};
 pub use machine_config::{

@@ -1,7 +1,9 @@
 //! The base OS image, by its manifest and config.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -91,6 +93,39 @@ pub struct BaseConfig {
     pub labels: BTreeMap<String, String>,
     /// `rootfs.diff_ids`.
     pub diff_ids: Vec<DiffId>,
+}
+
+/// When a base was made, and which version it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BaseRelease {
+    /// Label `org.opencontainers.image.created`, else `created` of the config.
+    pub created: Option<Timestamp>,
+    /// Label `org.opencontainers.image.version`, else `version`.
+    pub version: Option<String>,
+}
+
+impl BaseRelease {
+    /// Whether this was certainly made before the other.
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.created.zip(other.created).is_some_and(|(this, other)| this < other)
+    }
+}
+
+/// `version 41.1, made 2026-01-02T03:04:05Z`; empty if nothing is known.
+impl fmt::Display for BaseRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.version, &self.created) {
+            (Some(version), Some(created)) => write!(f, "version {version}, made {created:.0}"),
+            (Some(version), None) => write!(f, "version {version}"),
+            (None, Some(created)) => write!(f, "made {created:.0}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// One word that fits into an annotation and a sentence; a base may have any text there.
+fn is_version(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
@@ -198,6 +233,18 @@ impl Base {
             return Err(BaseError::User { image: image(), user: user.to_owned() });
         }
         Ok(())
+    }
+
+    /// When it was made, and which version it is, as it says itself.
+    pub fn release(&self) -> BaseRelease {
+        let label = |key: &str| self.config.labels.get(key).map(String::as_str);
+        let created = self.config.raw.get("created").and_then(Value::as_str);
+        let created = label("org.opencontainers.image.created").or(created);
+        let version = label("org.opencontainers.image.version").or_else(|| label("version"));
+        BaseRelease {
+            created: created.and_then(|text| text.parse().ok()),
+            version: version.filter(|version| is_version(version)).map(str::to_owned),
+        }
     }
 
     /// Whether nodes can boot it: an ostree-native image (`ostree.bootable`, `containers.bootc`).

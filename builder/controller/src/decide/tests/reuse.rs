@@ -227,3 +227,35 @@ fn pool_with_daemon() -> FakeCluster {
     fake.build();
     fake
 }
+
+#[test]
+fn a_recorded_base_is_built_on_and_a_held_one_costs_no_build() {
+    let mut fake = FakeCluster::built();
+    let (name, first) = (fake.current().metadata.name.clone(), fake.image().to_owned());
+    let base =
+        |fake: &FakeCluster| fake.current().metadata.annotation(labels::BASE).unwrap().to_owned();
+    // What `mosb base hold` writes: the base that the image has.
+    let (repo, digest) =
+        base(&fake).split_once('@').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    fake.annotate(labels::BASE, &format!("{repo}:stable@{digest}"));
+    fake.build();
+    assert_eq!(
+        (&*fake.current().metadata.name, fake.image(), fake.made.len()),
+        (&*name, &*first, 1)
+    );
+    // What a newer base is recorded as.
+    let newer = format!("sha256:{}", "7".repeat(64));
+    fake.annotate(labels::BASE, &format!("{repo}:stable@{newer}"));
+    fake.build();
+    assert_eq!(base(&fake), format!("{repo}@{newer}"));
+    assert_eq!(fake.made.len(), 2);
+    is_idle(&mut fake);
+    // Back: the image is still there.
+    fake.annotate(labels::BASE, &format!("{repo}:stable@{digest}"));
+    fake.build();
+    assert_eq!((fake.image(), fake.made.len()), (&*first, 2));
+    fake.annotate(labels::BASE, "nonsense");
+    fake.settle();
+    let (status, reason) = fake.blocked().unwrap();
+    assert_eq!((&*status, &*reason), ("True", "BadMachineOSConfig"));
+}

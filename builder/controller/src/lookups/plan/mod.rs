@@ -97,7 +97,8 @@ pub(super) async fn plan(
     let settings = with_policy_of(settings, &config)?;
     let registry_client = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
     // The config is large, so it is moved.
-    let build_request = build_request(lookup, config, &settings)?;
+    let is_rendering = resolver.cache.rendering;
+    let build_request = build_request(lookup, config, &settings, is_rendering)?;
     let _permit = resolver.limits.hosts(permit, hosts(&build_request, lookup)).await?;
     let context = PlanContext {
         client: registry_client.client(),
@@ -189,6 +190,8 @@ fn planned(
     Planned {
         inputs: inputs.hex(),
         base: base.clone(),
+        base_name: draft.request().base.name.clone(),
+        base_release: draft.request().base.release(),
         method,
         reasons: draft.reasons().iter().map(Reason::finding).collect(),
         platform: draft.request().base.config.platform.clone(),

@@ -6,7 +6,7 @@ use super::*;
 use mosb_cluster::cluster_cache::SeenNode;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::MachinePart;
-use mosb_plan::api::{BuildOn, RenderedConfig};
+use mosb_plan::api::{BuildOn, Metadata, RecordedBase, RenderedConfig, labels};
 use mosb_plan::plan::{Base, BaseName};
 use mosb_types::ErrorClass;
 
@@ -28,6 +28,7 @@ fn lookup() -> PlanLookup {
         pull_secret: None,
         platform: None,
         base: None,
+        recorded: None,
         instead: None,
         build_on: BuildOn::OsChange,
         method: None,
@@ -73,7 +74,7 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
         ),
     ] {
         let lookup = PlanLookup { base, instead: Some(instead.clone()), ..lookup() };
-        let build_request = build_request(&lookup, config(spec), &defaults).unwrap();
+        let build_request = build_request(&lookup, config(spec), &defaults, false).unwrap();
         assert_eq!(
             build_request.base.image.map(|base| base.to_string()).as_deref(),
             want,
@@ -81,9 +82,66 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
         );
         assert_eq!(build_request.base.name.as_ref().map(BaseName::as_str), name, "{what}");
     }
-    let bad =
-        build_request(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults).unwrap_err();
+    let bad = build_request(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults, false);
+    let bad = bad.unwrap_err();
     assert_eq!((bad.class, &*bad.reason), (ErrorClass::InvalidInput, "bad-reference"));
+}
+
+#[test]
+fn recorded_base_replaces_what_its_tag_names() {
+    let digest = format!("sha256:{}", "2".repeat(64));
+    let of = |tag: &str| {
+        let annotations = [(labels::BASE.to_owned(), format!("{tag}@{digest}"))].into();
+        RecordedBase::of(&Metadata { annotations, ..Metadata::default() }).unwrap()
+    };
+    let stream = |stream: Option<&str>| ClusterSettings {
+        base_os_container_image: Some("quay.io/default:1".to_owned()),
+        base_stream: stream.map(str::to_owned),
+        ..ClusterSettings::default()
+    };
+    let (os, next) = (format!("quay.io/os@{digest}"), format!("quay.io/next@{digest}"));
+    for (what, recorded, named, followed, rendering, want) in [
+        ("of its tag", "quay.io/os:1", Some("quay.io/os:1"), None, false, (&*os, "quay.io/os:1")),
+        (
+            "of another tag",
+            "quay.io/os:2",
+            Some("quay.io/os:1"),
+            None,
+            false,
+            ("quay.io/os:1", "quay.io/os:1"),
+        ),
+        (
+            "of the stream",
+            "quay.io/next:1",
+            Some("quay.io/os:1"),
+            Some("quay.io/next:1"),
+            false,
+            (&*next, &*next),
+        ),
+        (
+            "in the rendered config",
+            "quay.io/next:1",
+            Some("quay.io/os:1"),
+            Some("quay.io/next:1"),
+            true,
+            ("quay.io/os:1", "quay.io/os:1"),
+        ),
+        (
+            "of the settings",
+            "quay.io/default:1",
+            None,
+            None,
+            false,
+            (&*format!("quay.io/default@{digest}"), "quay.io/default:1"),
+        ),
+    ] {
+        let lookup = PlanLookup { recorded: of(recorded), ..lookup() };
+        let spec = named.map_or(json!({}), |named| json!({ "osImageURL": named }));
+        let request = build_request(&lookup, config(spec), &stream(followed), rendering).unwrap();
+        let image = request.base.image.map(|base| base.to_string());
+        let name = request.base.name.as_ref().map(BaseName::as_str);
+        assert_eq!((image.as_deref(), name), (Some(want.0), Some(want.1)), "{what}");
+    }
 }
 
 #[test]
@@ -107,6 +165,8 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                 build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
                 inputs: String::new(),
                 base: base.clone(),
+                base_name: BaseName::from_registry(base.repo(), base.digest()),
+                base_release: Default::default(),
                 method: JobMethod::Direct,
                 reasons: Vec::new(),
                 platform: platform.clone(),

@@ -41,6 +41,7 @@ fn inputs() -> Inputs {
     Inputs {
         members: vec![member("00-worker", 1), member("50-infra", 2)],
         settings: json!({ "os": "registry.example.com/os@sha256:0" }),
+        recorded: None,
     }
 }
 

@@ -136,3 +136,41 @@ fn observe_settings(cache: &ClusterCache) -> Value {
     cache.pools.replace([("infra".to_owned(), serde_json::from_value(pool).unwrap())]);
     observe(cache, "infra").unwrap().inputs.unwrap().settings
 }
+
+#[test]
+fn a_recorded_base_is_pinned_or_is_the_stream() {
+    use crate::render::lookups::request;
+    use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let of = |settings: Value, recorded: Option<String>| {
+        let cache = cache();
+        let map = json!({ "metadata": { "name": CONFIG_MAP }, "data": { CONFIG_KEY: settings.to_string() } });
+        cache.settings[CONFIG_MAP]
+            .replace([(CONFIG_MAP.to_owned(), serde_json::from_value(map).unwrap())]);
+        let mut pool = (*cache.pools.get("infra").unwrap()).clone();
+        let before = json!({ "quay.io/os:1": format!("quay.io/os@{}", digest("1")) });
+        pool.metadata.annotations.insert(labels::PINS.to_owned(), before.to_string());
+        cache.pools.replace([("infra".to_owned(), pool)]);
+        let annotations: Value = recorded.map_or(json!({}), |base| json!({ labels::BASE: base }));
+        let config = json!({ "metadata": { "name": "infra", "annotations": annotations },
+            "spec": { "machineConfigPool": { "name": "infra" } } });
+        cache.configs.replace([("infra".to_owned(), serde_json::from_value(config).unwrap())]);
+        let snapshot = observe(&cache, "infra").unwrap();
+        let stamp = snapshot.inputs.as_ref().unwrap().stamp("rendered");
+        let request = request(&cache, &snapshot, Vec::new()).unwrap();
+        (request.os_image.unwrap(), request.pins.get("quay.io/os:1").cloned(), stamp)
+    };
+    let tag = json!({ "baseOSContainerImage": "quay.io/os:1" });
+    let pinned = |digit: &str| Some(format!("quay.io/os@{}", digest(digit)));
+    let (image, pin, before) = of(tag.clone(), None);
+    assert_eq!((&*image, pin), ("quay.io/os:1", pinned("1")), "that of the last rendering");
+    let (image, pin, after) = of(tag.clone(), Some(format!("quay.io/os:1@{}", digest("2"))));
+    assert_eq!((&*image, pin), ("quay.io/os:1", pinned("2")));
+    assert_ne!(before, after, "it is rendered again");
+    let (_, pin, _) = of(tag, Some(format!("quay.io/os:2@{}", digest("2"))));
+    assert_eq!(pin, pinned("1"), "that of another tag");
+    let stream = json!({ "baseOSContainerImage": "quay.io/os:1", "baseStream": "quay.io/next:1" });
+    let recorded = Some(format!("quay.io/next:1@{}", digest("3")));
+    let (image, _, _) = of(stream, recorded);
+    assert_eq!(image, format!("quay.io/next@{}", digest("3")));
+}

@@ -1,5 +1,6 @@
 //! The commands that use the API of a cluster, or serve its machines.
 
+pub mod base;
 pub mod boot_images;
 pub mod builds;
 mod confirm;
@@ -34,6 +35,16 @@ pub enum ClusterCommand {
     Nodes(nodes::Nodes),
     Ignition(ignition::Ignition),
     ServeIgnition(ignition::ServeIgnition),
+    /// Shows whether the bases of pools have newer images, and builds on them
+    ///
+    /// Example:
+    ///
+    ///   mosb base status
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Base {
+        #[command(subcommand)]
+        command: base::Base,
+    },
     /// Brings a pool's image to its machines, or takes it back
     ///
     /// A controller with --rollout does the work: these commands set what it follows, and show how far it is.
@@ -60,6 +71,7 @@ impl ClusterCommand {
             Self::Nodes(command) => command.run(session).await,
             Self::Ignition(command) => command.run(session).await,
             Self::ServeIgnition(command) => command.run().await,
+            Self::Base { command } => command.run(session).await,
             Self::Rollout { command } => command.run(session).await,
         }
     }

@@ -18,6 +18,8 @@ use crate::cli::bootstrap::BootstrapResult;
 use crate::cli::build::result::{BuildResult, PrepareResult};
 use crate::cli::cache::{CacheList, CachePrune};
 #[cfg(feature = "cluster")]
+use crate::cli::cluster::base::{BaseList, BaseRequest};
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::boot_images::{BootImageHistory, BootImagePlan, BootImageRequest};
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::builds::BuildList;
@@ -96,6 +98,10 @@ fn settings() -> (&'static str, Value) {
 /// The JSON Schemas of all objects, by kind.
 fn schemas() -> BTreeMap<&'static str, Value> {
     [
+        #[cfg(feature = "cluster")]
+        schema::<BaseList>(),
+        #[cfg(feature = "cluster")]
+        schema::<BaseRequest>(),
         #[cfg(feature = "cluster")]
         schema::<BootImageHistory>(),
         #[cfg(feature = "cluster")]

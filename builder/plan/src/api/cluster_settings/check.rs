@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use mosb_image::ImageRef;
 use mosb_image::signature_policy::SignaturePolicy;
 
 use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
@@ -41,6 +42,7 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
         SignaturePolicy::parse(text.as_bytes())
             .map_err(|error| wrong("signaturePolicy", error.to_string()))?;
     }
+    base_stream(settings)?;
     name("globalPullSecret", &settings.global_pull_secret)?;
     for (at, secret) in settings.pull_secrets.iter().enumerate() {
         name(&format!("pullSecrets[{at}]"), secret)?;
@@ -62,8 +64,23 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
 
 /// A mirror that is unavailable for that many tries has a permanent failure.
 const MAX_RUN_RETRIES: u32 = 10;
+/// A week.
+const MAX_STREAM_MINUTES: u16 = 10_080;
 const PLACE: &str = "want host[:port][/path], or *.domain as a source, without a tag";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+
+fn base_stream(settings: &ClusterSettings) -> Checked {
+    if let Some(text) = &settings.base_stream {
+        let image: ImageRef = text.parse().map_err(|e| wrong("baseStream", format!("{e}")))?;
+        if image.tag().is_none() || image.digest().is_some() {
+            return Err(wrong("baseStream", "want host/repository:tag, without a digest"));
+        }
+    }
+    if !(1..=MAX_STREAM_MINUTES).contains(&settings.base_stream_minutes) {
+        return Err(wrong("baseStreamMinutes", format!("want 1 to {MAX_STREAM_MINUTES}")));
+    }
+    Ok(())
+}
 
 fn certificates(field: &str, text: &str) -> Checked {
     if text.contains("PRIVATE KEY") {

@@ -46,6 +46,11 @@ pub struct ClusterSettings {
     /// Pullspec of the extensions image of configs that name none.
     #[serde(rename = "baseOSExtensionsContainerImage")]
     pub base_os_extensions_container_image: Option<String>,
+    /// The tag, `host/repository:tag`, whose image is the newest base of pools that follow their base (annotation
+    /// `mosb.dev/follow-base`). Without it, the tag that the base of a pool is named by.
+    pub base_stream: Option<String>,
+    /// After how many minutes such a tag is looked at again; 1 to 10080.
+    pub base_stream_minutes: u16,
     /// The image that build pods run, by digest. Without it, the controller's own.
     pub builder_image: Option<String>,
     /// How build pods reach registries.
@@ -88,6 +93,8 @@ impl Default for ClusterSettings {
         Self {
             base_os_container_image: None,
             base_os_extensions_container_image: None,
+            base_stream: None,
+            base_stream_minutes: 60,
             builder_image: None,
             proxy: None,
             additional_trust_bundle: None,

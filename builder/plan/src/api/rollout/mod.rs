@@ -31,7 +31,7 @@ pub struct AnnotationError {
 }
 
 impl AnnotationError {
-    fn new(
+    pub(super) fn new(
         annotation: &'static str,
         value: &str,
         cause: impl Into<String>,

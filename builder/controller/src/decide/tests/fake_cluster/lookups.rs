@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::decide::tests::fake_seed::STOCK;
+use mosb_plan::api::RecordedBase;
+use mosb_plan::plan::BaseName;
 
 impl FakeCluster {
     /// Decides, and resolves lookups until none are left.
@@ -70,7 +72,8 @@ impl FakeCluster {
         }
         let repo: RepoRef = "quay.io/release/base".parse().unwrap();
         let fresh = repo.pinned(Digest::of(&self.base.to_be_bytes()));
-        let base = lookup.base.clone().unwrap_or(fresh);
+        let recorded = lookup.recorded.as_ref().map(RecordedBase::pinned);
+        let base = lookup.base.clone().or(recorded).unwrap_or(fresh);
         let (rendered, containerfile) = (&lookup.rendered, &lookup.containerfile);
         let parts = json!([self.format, rendered, containerfile, lookup.push, base]);
         let inputs = Digest::of(&canonical_json(&parts)).hex();
@@ -90,6 +93,8 @@ impl FakeCluster {
             build: BuildName::new(&lookup.pool, &inputs).unwrap(),
             inputs,
             base: base.clone(),
+            base_name: BaseName::from_registry(base.repo(), base.digest()),
+            base_release: Default::default(),
             method: if runs { JobMethod::Containerfile } else { JobMethod::Direct },
             reasons: Vec::new(),
             platform: lookup.platform.clone().unwrap_or("linux/amd64".parse().unwrap()),

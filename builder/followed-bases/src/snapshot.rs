@@ -1,0 +1,165 @@
+//! The input of a decision about the base of a pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::streams::Newest;
+use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::cluster_names::RENDERER;
+use mosb_cluster::versions::{Versions, versions};
+use mosb_image::{ImageRef, PinnedRef, Platform};
+use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
+use mosb_plan::plan::BaseRelease;
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::InputsHash;
+use mosb_reconcile::watch::IndexKey;
+
+/// Everything observed for a MachineOSConfig.
+#[derive(Debug, Clone)]
+pub struct BaseSnapshot {
+    pub config: MachineOsConfig,
+    /// The base of the image in service; none before the first image, and for images of others.
+    pub base: Option<SeenBase>,
+    /// The base by tag, or why it has none.
+    pub tag: Result<ImageRef, NoTag>,
+    /// How often the tag is looked at.
+    pub interval: Duration,
+    /// A release of OpenShift decides the base.
+    pub is_release: bool,
+    /// Of what the registry is asked with.
+    pub versions: Versions,
+    /// The registry's last answer, if it is recent.
+    pub newest: Option<Result<Newest, Problem>>,
+    /// When the tag is looked at again.
+    pub due: Option<Duration>,
+}
+
+/// The base of an image, as its build has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenBase {
+    pub image: PinnedRef,
+    /// As the config, or the settings, name it.
+    pub name: String,
+    pub release: BaseRelease,
+    pub platform: Platform,
+}
+
+/// Why there is no tag to follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NoTag {
+    NoBase,
+    /// It is named by digest.
+    Pinned(String),
+    /// A MachineConfig of the pool names another image than that of the settings.
+    Overridden(String),
+    Settings(Problem),
+}
+
+impl SeenBase {
+    /// That of a build; none if it is of another builder, or a pre-built image.
+    pub fn of(build: &MachineOsBuild) -> Option<Self> {
+        let annotation = |key| build.metadata.annotation(key);
+        let image: PinnedRef = annotation(labels::BASE)?.parse().ok()?;
+        let release = BaseRelease {
+            created: annotation(labels::BASE_CREATED).and_then(|text| text.parse().ok()),
+            version: annotation(labels::BASE_VERSION).map(str::to_owned),
+        };
+        Some(Self {
+            name: annotation(labels::BASE_NAME)?.to_owned(),
+            platform: annotation(labels::PLATFORM)?.parse().ok()?,
+            image,
+            release,
+        })
+    }
+
+    /// That of the image in service.
+    pub fn in_service<'a>(
+        config: &MachineOsConfig,
+        mut builds: impl Iterator<Item = &'a MachineOsBuild>,
+    ) -> Option<Self> {
+        let name = &config.status.machine_os_build.as_ref()?.name;
+        Self::of(builds.find(|build| build.metadata.name == *name)?)
+    }
+}
+
+/// The snapshot of the MachineOSConfig of this name.
+pub fn observe(cache: &ClusterCache, name: &str) -> Option<BaseSnapshot> {
+    let config = cache.configs.get(name)?;
+    if config.metadata.is_being_deleted() {
+        return None;
+    }
+    let builds = cache.builds.by_index([IndexKey::Config(name.to_owned())]);
+    let pool = cache.pools.get(&config.spec.machine_config_pool.name);
+    let base = SeenBase::in_service(&config, builds.iter().map(Arc::as_ref));
+    let settings = cache.settings().map(|(settings, _)| settings);
+    let minutes = settings.as_ref().map_or(60, |settings| settings.base_stream_minutes);
+    Some(BaseSnapshot {
+        tag: tag(cache, base.as_ref(), pool.as_deref()),
+        interval: Duration::from_secs(60) * u32::from(minutes),
+        is_release: cache.controller_configs.get(RENDERER).is_some(),
+        versions: versions(cache, Some(&config), None, &[]),
+        base,
+        config: (*config).clone(),
+        newest: None,
+        due: None,
+    })
+}
+
+/// The tag that a base is followed by.
+fn tag(
+    cache: &ClusterCache,
+    base: Option<&SeenBase>,
+    pool: Option<&MachineConfigPool>,
+) -> Result<ImageRef, NoTag> {
+    let base = base.ok_or(NoTag::NoBase)?;
+    let (settings, _) = cache.settings().map_err(|error| NoTag::Settings(error.into()))?;
+    let pins = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
+    let pins: BTreeMap<String, String> =
+        pins.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    // Rendering replaced the tag by a digest.
+    let named =
+        pins.iter().find(|(_, pinned)| **pinned == base.name).map_or(&base.name, |one| one.0);
+    if let Some(stream) = settings.base_stream.and_then(|text| text.parse::<ImageRef>().ok()) {
+        let is_default = settings.base_os_container_image.as_ref() == Some(named);
+        let is_of_stream = named.parse().is_ok_and(|named: ImageRef| named.repo() == stream.repo());
+        return if !cache.rendering || is_default || is_of_stream {
+            Ok(stream)
+        } else {
+            Err(NoTag::Overridden(named.clone()))
+        };
+    }
+    let tag = named.parse::<ImageRef>().ok().filter(|named| named.digest().is_none());
+    tag.ok_or_else(|| NoTag::Pinned(named.clone()))
+}
+
+/// The MachineOSConfigs that a change affects.
+pub fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
+    let names = |configs: Vec<Arc<MachineOsConfig>>| {
+        configs.iter().map(|config| config.metadata.name.clone()).collect()
+    };
+    match cause {
+        Trigger::Config(name, _) | Trigger::ManagedObject(name) => [name.clone()].into(),
+        Trigger::Pool(pool) => names(cache.configs.by_index([IndexKey::Pool(pool.clone())])),
+        Trigger::All => names(cache.configs.list()),
+        Trigger::Secret(_)
+        | Trigger::MachineConfig(..)
+        | Trigger::Machine(_)
+        | Trigger::NodeJob { .. }
+        | Trigger::BootImages
+        | Trigger::Unrelated => BTreeSet::new(),
+    }
+}
+
+/// A hash of everything that a decision depends on, without what it writes.
+pub fn inputs(snapshot: &BaseSnapshot) -> InputsHash {
+    let annotations = [labels::FOLLOW_BASE, labels::HOLD_BASE, labels::UPDATE_BASE, labels::BASE];
+    let metadata = &snapshot.config.metadata;
+    let base = snapshot.base.as_ref().map(|base| (&base.image, &base.name));
+    InputsHash::of(&(
+        annotations.map(|key| metadata.annotation(key)),
+        (base, snapshot.tag.as_ref().ok(), snapshot.interval, snapshot.is_release),
+        &snapshot.config.spec,
+        &snapshot.versions,
+    ))
+}

@@ -1,0 +1,138 @@
+//! A pool whose base gets another image under its tag: reported, held, built on, not followed back. On
+//! a real API server, with a real registry.
+
+use serde_json::{Value, json};
+
+use crate::test_cluster::{Cluster, SOON};
+use mosb_tests::{Layout, build_fixture};
+
+const NEWER: &str = "NewerBase";
+
+/// Pushes a base of this version, made in this month, under the pool's own tag. Its digest.
+fn push_base(cluster: &Cluster, version: &str, month: u8) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::create(&folder.path().join("base"));
+    let image = build_fixture::base()
+        .label("org.opencontainers.image.version", version)
+        .label("org.opencontainers.image.created", &format!("2026-{month:02}-01T00:00:00Z"))
+        .label("containers.bootc", "1");
+    let digest = layout.put("base", &image);
+    cluster
+        .node
+        .registry()
+        .push(&layout.reference("base"), &format!("{}-base:stable", cluster.pool));
+    digest
+}
+
+impl Cluster {
+    fn annotate_config(&self, key: &str, value: Option<&str>) {
+        let change = json!({ "metadata": { "annotations": { format!("mosb.dev/{key}"): value } } });
+        self.patch(&format!("machineosconfig/{}", self.pool), &change);
+    }
+
+    fn annotation(&self, key: &str) -> Option<String> {
+        let config = self.config();
+        config["metadata"]["annotations"][format!("mosb.dev/{key}")].as_str().map(str::to_owned)
+    }
+
+    /// Waits until the condition `NewerBase` has this reason.
+    #[track_caller]
+    fn wait_for_base(&self, reason: &str) -> Value {
+        let of = |config: &Value| {
+            let all = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            all.into_iter().find(|one| one["type"] == NEWER)
+        };
+        let is = |config: &Value| of(config).is_some_and(|one| one["reason"] == reason);
+        of(&self.node.wait(&format!("machineosconfig/{}", self.pool), SOON, is)).unwrap()
+    }
+
+    /// The version and digest of the base that the current build was planned on.
+    fn built_on(&self) -> (String, String) {
+        let build = self.current();
+        let annotation = |key: &str| {
+            build["metadata"]["annotations"][key].as_str().unwrap_or_default().to_owned()
+        };
+        let base = annotation("mosb.dev/base");
+        let digest = base.rsplit_once('@').map(|(_, digest)| digest.to_owned());
+        (annotation("mosb.dev/base-version"), digest.unwrap_or_default())
+    }
+
+    fn base(&self, arguments: &[&str]) -> Value {
+        let arguments = [&["base"], arguments, &["-o", "json"]].concat();
+        self.mosb(&arguments).ok().json()
+    }
+}
+
+#[test]
+fn a_base_is_followed_held_and_taken_back() {
+    let mut cluster = Cluster::new("base");
+    let pool = cluster.pool.clone();
+    let one = push_base(&cluster, "1", 1);
+    let tag = cluster.node.registry().repository(&format!("{pool}-base:stable"));
+    cluster.render_on(&tag, "first");
+    cluster.start();
+    cluster.opt_in(None);
+    let first = cluster.image_after("");
+    assert_eq!(cluster.built_on(), ("1".to_owned(), one.clone()));
+
+    // The tag moves, and nothing else does.
+    let two = push_base(&cluster, "2", 2);
+    cluster.annotate_config("follow-base", Some("notify"));
+    let newer = cluster.wait_for_base("Newer");
+    assert_eq!(newer["status"], "True");
+    let message = newer["message"].as_str().unwrap();
+    for part in [&*tag, &one, &two, "version 1", "version 2", "mosb base update"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let view = cluster.base(&["status", &pool])["bases"][0].clone();
+    assert_eq!((&view["follow"], &view["version"]), (&json!("notify"), &json!("1")), "{view}");
+    assert_eq!(view["newer"]["reason"], "Newer", "{view}");
+    assert_eq!(cluster.builds().len(), 1);
+
+    // Held: a change of the config is built on the base of the first image.
+    assert_eq!(cluster.base(&["hold", &pool])["changed"], true);
+    assert_eq!(cluster.base(&["hold", &pool])["changed"], false);
+    assert_eq!(cluster.annotation("base"), Some(format!("{tag}@{one}")));
+    cluster.render_on(&tag, "second");
+    let second = cluster.image_after(&first);
+    assert_eq!(cluster.file(&second, "/etc/story"), "second");
+    assert_eq!(cluster.built_on(), ("1".to_owned(), one.clone()));
+
+    // By hand.
+    assert_eq!(cluster.base(&["update", &pool])["changed"], true);
+    let third = cluster.image_after(&second);
+    assert_eq!(cluster.file(&third, "/etc/story"), "second");
+    assert_eq!(cluster.built_on(), ("2".to_owned(), two.clone()));
+    assert_eq!(cluster.wait_for_base("UpToDate")["status"], "False");
+    let held = (cluster.annotation("hold-base"), cluster.annotation("update-base"));
+    assert_eq!(held, (None, None));
+    cluster.assert_events(&[("MachineOSConfig", "NewerBase"), ("MachineOSConfig", "BaseRecorded")]);
+
+    // The tag moves back.
+    assert_eq!(push_base(&cluster, "1", 1), one);
+    cluster.base(&["update", &pool]);
+    assert_eq!(cluster.wait_for_base("TagMovedBack")["status"], "False");
+    assert_eq!(cluster.built_on(), ("2".to_owned(), two));
+
+    // By itself, by a controller that remembers nothing.
+    cluster.stop();
+    let three = push_base(&cluster, "3", 3);
+    cluster.annotate_config("follow-base", Some("build"));
+    cluster.start();
+    let fourth = cluster.image_after(&third);
+    assert_eq!(cluster.built_on(), ("3".to_owned(), three));
+    cluster.wait_for_base("UpToDate");
+
+    // By digest, and held.
+    cluster.base(&["update", &pool, "--to", &one]);
+    let fifth = cluster.image_after(&fourth);
+    assert_eq!(fifth, second, "the same config on the same base is the same image");
+    cluster.wait_for_base("Held");
+    let refused = cluster.mosb(&["base", "update", "nobody"]);
+    assert!(refused.stderr.contains("nobody"), "{}", refused.stderr);
+
+    // Nobody looks any more.
+    cluster.annotate_config("follow-base", None);
+    let has_none = |config: &Value| !config["status"].to_string().contains(NEWER);
+    cluster.node.wait(&format!("machineosconfig/{pool}"), SOON, has_none);
+}
