@@ -52,7 +52,7 @@ pub async fn resolve(
         match lookup {
             Lookup::Plan(lookup) => {
                 let plan = plan_of(resolver, lookup, cached.as_ref(), is_retry, expected).await;
-                LookupResult::Plan(plan.map(|plan| (plan.planned_for(lookup), plan)))
+                LookupResult::Plan(plan.map(|plan| Box::new((plan.planned_for(lookup), plan))))
             }
             Lookup::Exists { image, secret, pull } => {
                 let asked = confirm(resolver, image, secret, pull);
@@ -76,7 +76,8 @@ pub async fn resolve(
     });
     for answer in join_all(results).await {
         match answer {
-            LookupResult::Plan(Ok((planned, plan))) => {
+            LookupResult::Plan(Ok(planned)) => {
+                let (planned, plan) = *planned;
                 snapshot.lookup_results.plan = Some(Ok(planned));
                 *cached = Some(plan);
             }
@@ -170,7 +171,7 @@ async fn result(resolver: &Resolver, build: &BuildName) -> Result<Option<JobResu
 }
 
 enum LookupResult {
-    Plan(Result<(Planned, Arc<CachedPlan>), LookupError>),
+    Plan(Result<Box<(Planned, Arc<CachedPlan>)>, LookupError>),
     Exists(PinnedRef, Result<Option<Confirmed<PinnedRef>>, LookupError>),
     OsImage(RenderedName, Result<String, LookupError>),
     Result(BuildName, Result<Option<JobResult>, LookupError>),
