@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use mosb_tests::build_fixture::{BuildFixture, assert_refused, base, config, with};
-use mosb_tests::{Layout, Registry, sha256};
+use mosb_tests::{Compression, Layout, Registry, Tree, sha256};
 
 /// No content of a base requires a gigabyte of memory.
 pub fn bounded(fixture: BuildFixture) -> BuildFixture {
@@ -112,6 +112,20 @@ fn a_missing_or_wrong_base_is_named() {
         "bad-reference",
         &["spec.osImageURL", "fedora\\nRUN x"],
     );
+}
+
+/// One with a unified kernel, which no machine boots with a layer on top.
+#[test]
+fn a_sealed_base_is_refused() {
+    for kernel in ["boot/EFI/Linux/6.1.efi", "usr/lib/modules/6.1/6.1.efi"] {
+        let mut tree = Tree::new();
+        for (at, _) in kernel.match_indices('/') {
+            tree = tree.directory(&kernel[..at], 0o755);
+        }
+        let sealed = base().layer(Compression::Gzip, tree.file(kernel, 0o644, "MZ").tar());
+        let fixture = bounded(BuildFixture::with(&sealed));
+        refused(&fixture, "sealed", &[], 2, "sealed-base", &[kernel, "bootc container ukify"]);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::labels;
+use mosb_image::tree::{BaseTree, Entry, Kind};
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic;
 
@@ -123,6 +124,21 @@ impl fmt::Display for BaseRelease {
     }
 }
 
+/// A unified kernel, where `bootc container ukify` and kernel-install put it.
+fn unified_kernel(tree: &BaseTree) -> Option<String> {
+    const MODULES: &str = "usr/lib/modules";
+    let kernels = tree.children(MODULES).into_iter();
+    let kernels = kernels.map(|(name, _)| format!("{MODULES}/{}", String::from_utf8_lossy(name)));
+    kernels.chain(["boot/EFI/Linux".to_owned()]).find_map(|directory| {
+        let mut files = tree.children(&directory).into_iter();
+        let is_unified = |(name, entry): &(&[u8], Entry<'_>)| {
+            name.ends_with(b".efi") && entry.kind == Kind::File
+        };
+        let (name, _) = files.find(is_unified)?;
+        Some(format!("{directory}/{}", String::from_utf8_lossy(name)))
+    })
+}
+
 /// One word that fits into an annotation and a sentence; a base may have any text there.
 fn is_version(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
@@ -148,6 +164,16 @@ pub enum BaseError {
         image: String,
         /// The rendered config in its label.
         config: String,
+    },
+    /// Its kernel has the digest of its file system, so that no machine boots it with another layer.
+    #[error(
+        "{image}: it has a unified kernel, /{path}, as sealed images do: that pins the file system, so machines don't boot it with any layer on top; take the base that it was sealed from, or seal the image again in a Containerfile (bootc container ukify)"
+    )]
+    #[diagnostic(code = "sealed-base")]
+    Sealed {
+        image: String,
+        /// Of the unified kernel, without the leading slash.
+        path: String,
     },
     /// buildah compares the two when it writes an image.
     #[error(
@@ -235,6 +261,18 @@ impl Base {
         Ok(())
     }
 
+    /// Checks that machines boot it with a layer on top. As bootc and image-builder do, an image with a
+    /// unified kernel counts as sealed.
+    ///
+    /// # Errors
+    /// It is sealed.
+    pub fn check_unsealed(&self, tree: &BaseTree) -> Result<(), BaseError> {
+        match unified_kernel(tree) {
+            Some(path) => Err(BaseError::Sealed { image: self.image.clone(), path }),
+            None => Ok(()),
+        }
+    }
+
     /// When it was made, and which version it is, as it says itself.
     pub fn release(&self) -> BaseRelease {
         let label = |key: &str| self.config.labels.get(key).map(String::as_str);
@@ -292,6 +330,7 @@ impl BaseConfig {
 
 #[cfg(test)]
 mod tests {
+    use mosb_image::tree::OwnedEntry;
     use serde_json::json;
 
     use super::*;
@@ -327,6 +366,30 @@ mod tests {
             let refused = base.unwrap().check_buildable().err().map(|error| error.to_string());
             assert_eq!(refused.is_some(), want.is_some(), "{what}: {refused:?}");
             assert!(refused.unwrap_or_default().contains(want.unwrap_or_default()), "{what}");
+        }
+    }
+
+    #[test]
+    fn a_unified_kernel_seals_a_base() {
+        for (what, files, want) in [
+            ("a kernel and its initramfs", &["usr/lib/modules/6.1/vmlinuz"][..], None),
+            ("a boot loader", &["usr/lib/systemd/boot/efi/systemd-bootx64.efi"], None),
+            ("in /boot", &["boot/EFI/Linux/6.1.efi"], Some("boot/EFI/Linux/6.1.efi")),
+            (
+                "beside the modules",
+                &["usr/lib/modules/6.1/vmlinuz", "usr/lib/modules/6.2/6.2.efi"],
+                Some("usr/lib/modules/6.2/6.2.efi"),
+            ),
+        ] {
+            let mut entries = BTreeMap::new();
+            for file in files {
+                for (at, _) in file.match_indices('/') {
+                    entries.insert(file[..at].as_bytes().to_vec(), OwnedEntry::directory(0o755));
+                }
+                entries.insert(file.as_bytes().to_vec(), OwnedEntry::file(b""));
+            }
+            let tree = BaseTree::from_entries(entries);
+            assert_eq!(unified_kernel(&tree).as_deref(), want, "{what}");
         }
     }
 }

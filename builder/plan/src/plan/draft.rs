@@ -17,7 +17,7 @@ use mosb_ignition as ignition;
 use mosb_image::Digest;
 use mosb_image::overlay::{LayerEntry, Overlay};
 use mosb_image::tree::BaseTree;
-use mosb_types::Finding;
+use mosb_types::{Diagnostic as _, Finding};
 
 /// The Ignition config of a rendered config; none if it has none.
 ///
@@ -157,6 +157,7 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
+        self.check_unsealed(tree)?;
         if !self.needs_tree() {
             return Ok(self.complete(None, None, Some(tree)));
         }
@@ -178,6 +179,7 @@ impl Draft {
         prepared: PreparedBase,
         tree: &BaseTree,
     ) -> Result<BuildPlan, Error> {
+        self.check_unsealed(tree)?;
         let without = match &self.ignition {
             Some(config) if prepared.has_trust_files => Some(without_trust_files(config)),
             Some(_) | None => None,
@@ -199,6 +201,18 @@ impl Draft {
         self.warnings
             .push(Finding::new("prepared-not-used", message).object(&prepared.image.image));
         Ok(self.complete(None, None, Some(tree)))
+    }
+
+    /// Refuses a sealed base, unless there is a Containerfile, which may seal the image again.
+    fn check_unsealed(&mut self, tree: &BaseTree) -> Result<(), Error> {
+        match self.request.base.check_unsealed(tree) {
+            Err(sealed) if self.request.containerfile.is_some() => {
+                let warning = Finding::new(sealed.code(), sealed.to_string());
+                self.warnings.push(warning);
+                Ok(())
+            }
+            checked => Ok(checked?),
+        }
     }
 
     /// The layer of a config on an image.
