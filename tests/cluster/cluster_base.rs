@@ -136,3 +136,50 @@ fn a_base_is_followed_held_and_taken_back() {
     let has_none = |config: &Value| !config["status"].to_string().contains(NEWER);
     cluster.node.wait(&format!("machineosconfig/{pool}"), SOON, has_none);
 }
+
+#[test]
+fn an_os_image_of_its_own_is_said_of_a_pool() {
+    let mut cluster = Cluster::new("own-os");
+    let pool = cluster.pool.clone();
+    let repository = cluster.node.registry().repository(&format!("{pool}-base"));
+    let own = format!("{repository}@{}", push_base(&cluster, "1", 1));
+    let release = format!("{repository}@{}", push_base(&cluster, "2", 2));
+    cluster.settings_with(&json!({ "baseOSContainerImage": release }));
+    let source = format!("99-{pool}-own");
+    cluster.node.apply(
+        &json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": source }, "spec": { "osImageURL": own } })
+        .to_string(),
+    );
+    let rendered = cluster.render_on(&own, "one");
+    let sources = json!({ "spec": { "configuration": { "source": [{ "name": source }] } } });
+    cluster.patch(&format!("machineconfigpool/{pool}"), &sources);
+    cluster.start();
+    assert_eq!(overridden(&cluster.node.get(&format!("machineconfigpool/{pool}"))), None);
+
+    // As the renderer marks it.
+    let mark = "machineconfiguration.openshift.io/os-image-url-overridden";
+    let marked = json!({ "metadata": { "annotations": { mark: "true" } } });
+    cluster.patch(&format!("machineconfig/{rendered}"), &marked);
+    let is = |reason: &'static str| {
+        move |pool: &Value| overridden(pool).is_some_and(|one| one["reason"] == reason)
+    };
+    let older =
+        cluster.node.wait(&format!("machineconfigpool/{pool}"), SOON, is("OlderThanRelease"));
+    let message = cluster.message(&older, "OSOverridden");
+    for part in [&*source, &own, "version 1", "version 2"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let status = cluster.mosb(&["status", &pool, "-o", "json"]).ok().json();
+    assert_eq!(status["pools"][0]["osOverridden"], message.as_str());
+
+    let plain = json!({ "metadata": { "annotations": { mark: null } } });
+    cluster.patch(&format!("machineconfig/{rendered}"), &plain);
+    cluster.node.wait(&format!("machineconfigpool/{pool}"), SOON, is("AsExpected"));
+    cluster.node.kubectl(&["delete", "machineconfig", &source]).ok();
+}
+
+fn overridden(pool: &Value) -> Option<Value> {
+    let all = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|one| one["type"] == "OSOverridden")
+}

@@ -20,7 +20,7 @@ use super::render::Renderer;
 use mosb_cluster::cluster_cache::{ClusterCache, Tasks, Trigger};
 use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
-use mosb_followed_bases::BaseReconciler;
+use mosb_followed_bases::{BaseReconciler, OverriddenReconciler};
 use mosb_machine_sets::BootImageReconciler;
 use mosb_new_machines::{IgnitionServerReconciler, UserDataExecutor, UserDataReconciler};
 use mosb_plan::api::shortened;
@@ -157,12 +157,15 @@ pub async fn run(
         UserDataReconciler::new(resolver.clone(), secrets.clone(), Arc::clone(&metrics.user_data));
     let ignition_server = IgnitionServerReconciler::new(resolver.clone(), secrets);
     let bases = BaseReconciler::new(resolver.clone(), writes.clone(), Arc::clone(&metrics.bases));
+    let overridden =
+        OverriddenReconciler::new(resolver.clone(), writes.clone(), Arc::clone(&metrics.bases));
     let driving = (&cache.watch_health, &cache.own_writes, &active);
     let mut controllers: Vec<Arc<dyn Controller<Trigger>>> = vec![
         Driver::new(configs, driving),
         Driver::new(user_data, driving),
         Driver::new(ignition_server, driving),
         Driver::new(bases, driving),
+        Driver::new(overridden, driving),
     ];
     if options.render {
         controllers.push(Driver::new(Renderer::new(resolver.clone(), writes.clone()), driving));

@@ -11,6 +11,7 @@ use super::observe::{Facts, observe};
 use super::pool_reason::{PoolReason, UNRECONCILABLE};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::status::BLOCKED;
+use mosb_followed_bases::os_overridden;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::{Error, Problem};
@@ -28,6 +29,8 @@ pub struct PoolView {
     pub image: String,
     /// The build in use or in progress.
     pub build: Option<MachineOsBuild>,
+    /// Which MachineConfig sets the OS image, if one does.
+    pub os_overridden: Option<String>,
 }
 
 /// Summary of a pool's reason, for exit codes.
@@ -164,6 +167,7 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
             .map(|config| config.status.current_image_pull_spec.clone())
             .unwrap_or_default(),
         build: build.cloned(),
+        os_overridden: pool.and_then(os_overridden).map(str::to_owned),
     }
 }
 

@@ -14,12 +14,14 @@
 //! | `streams` | asks registries, once for all pools |
 //! | `state` | where a pool and its base stand: the condition follows from it |
 //! | `decide` | snapshot → lookups or actions |
+//! | `overridden` | pools whose OS image a MachineConfig sets: a controller of its own |
 //! | `metrics` | age of bases, and which have a newer one |
 //! | `reconciler` | gives these functions to the driver |
 //! | `view` | what `mosb base` shows and changes |
 
 mod decide;
 mod metrics;
+mod overridden;
 mod reconciler;
 mod snapshot;
 mod state;
@@ -30,6 +32,7 @@ mod view;
 mod tests;
 
 pub use metrics::BaseMetrics;
+pub use overridden::{OverriddenReconciler, os_overridden};
 pub use reconciler::BaseReconciler;
 pub use state::NEWER_BASE;
 pub use view::{

@@ -5,12 +5,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use mosb_cluster::metrics::Pool;
+use mosb_cluster::metrics::{Pool, PoolReasons};
 
 #[derive(Debug, Default)]
 pub struct BaseMetrics {
     age: Family<Pool, Gauge>,
     newer: Family<Pool, Gauge>,
+    /// Pools whose OS image a MachineConfig sets.
+    pub overridden: PoolReasons,
 }
 
 impl BaseMetrics {
@@ -24,6 +26,11 @@ impl BaseMetrics {
             "mosb_base_newer",
             "1 if the tag of the pool's base names a newer image, else 0",
             self.newer.clone(),
+        );
+        registry.register(
+            "mosb_os_overridden",
+            "1 while a MachineConfig sets the OS image of the pool; the reason says whether it is older than the release's",
+            self.overridden.family.clone(),
         );
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::snapshot::{NoTag, SeenBase};
 use super::streams::Newest;
+use mosb_cluster::status::camel_case;
 use mosb_image::ImageRef;
 use mosb_plan::api::rollout::AnnotationError;
 use mosb_reconcile::Problem;
@@ -93,15 +94,6 @@ impl BaseState {
         };
         Some((status, reason, self.to_string().chars().take(MAX_MESSAGE_CHARS).collect()))
     }
-}
-
-/// `not-found` as the API spells a reason: `NotFound`.
-fn camel_case(code: &str) -> String {
-    let words = code.split('-').map(|word| match word.split_at_checked(1) {
-        Some((first, rest)) => first.to_ascii_uppercase() + rest,
-        None => String::new(),
-    });
-    words.collect()
 }
 
 /// `sha256:… (version 41.1, made 2026-01-02T03:04:05Z)`.

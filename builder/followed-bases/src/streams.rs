@@ -12,7 +12,7 @@ use mosb_image::{Digest, ImageRef, PinnedRef, Platform};
 use mosb_plan::plan::{Base, BaseRelease};
 use mosb_reconcile::Problem;
 use mosb_reconcile::waits::{Backoff, after_error};
-use mosb_registry::Source;
+use mosb_registry::{Resolved, Source};
 
 /// A tag that nobody asked about for this many intervals is forgotten.
 const FORGOTTEN: u32 = 4;
@@ -190,10 +190,27 @@ async fn ask_registry(
     let source = Source::Registry(lookup.tag.repo().pinned(digest).into());
     let resolved = client.resolve(&source, Some(&lookup.platform)).await?;
     let image = lookup.tag.repo().pinned(resolved.manifest);
-    let (name, text) = (given_base_name(&resolved), resolved.pinned_text());
+    Ok(Newest { digest, image, release: release_of(&resolved)? })
+}
+
+/// When an image was made, asked with the global pull secret.
+pub async fn image_release(
+    resolver: &Resolver,
+    image: &ImageRef,
+    platform: Option<&Platform>,
+) -> Result<BaseRelease, Problem> {
+    let settings = resolver.settings()?;
+    let proxy = resolver.proxy(&settings).await?;
+    let pull = resolver.pull_secret(None, &settings).await?;
+    let registry_client = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
+    let source = Source::Registry(image.clone());
+    release_of(&registry_client.client().resolve(&source, platform).await?)
+}
+
+fn release_of(resolved: &Resolved) -> Result<BaseRelease, Problem> {
+    let (name, text) = (given_base_name(resolved), resolved.pinned_text());
     let (manifest, config) = (&resolved.manifest_bytes, &resolved.config_bytes);
-    let base = Base::new(name, text, resolved.index, manifest, config)?;
-    Ok(Newest { digest, image, release: base.release() })
+    Ok(Base::new(name, text, resolved.index, manifest, config)?.release())
 }
 
 #[cfg(test)]

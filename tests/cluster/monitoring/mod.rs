@@ -107,6 +107,7 @@ fn everything() -> Metrics {
     metrics.boot_images.set(&BootImageFigures { sets, ..BootImageFigures::default() });
     metrics.bases.set_age("worker", Some(since), since);
     metrics.bases.set_newer("worker", Some(true));
+    metrics.bases.overridden.set("worker", "worker", Some("OlderThanRelease"));
     for phase in MachinePhase::ALL {
         metrics.rollout.record_phase("worker", &EndedPhase { phase, took: Duration::from_secs(1) });
     }
@@ -332,6 +333,7 @@ fn a_real_prometheus_reads_a_real_controller() {
             // The base of these tests does not say when it was made, and is not followed.
             "mosb_base_age_seconds",
             "mosb_base_newer",
+            "mosb_os_overridden",
         ]
         .contains(&name)
             || name.starts_with("mosb_rollout_")

@@ -36,6 +36,17 @@ fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).expect("earlier than a good time")
 }
 
+/// A code as the API spells a reason: `looks-secret` is `LooksSecret`.
+pub fn camel_case(code: &str) -> String {
+    let words = code.split('-').filter(|word| !word.is_empty());
+    words
+        .map(|word| {
+            let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+            first.to_uppercase() + rest
+        })
+        .collect()
+}
+
 /// A condition, with the old transition time unless its status changed.
 fn condition_of(
     old: Option<&Condition>,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::condition_of;
+use super::{camel_case, condition_of};
 use mosb_plan::api::{Condition, condition};
 
 /// The type of the pool's condition.
@@ -31,17 +31,6 @@ pub fn render_conditions(
     let updates = (status, &*reason, &*message);
     list.push(condition_of(before, RENDER_DEGRADED, updates, now));
     Some(list)
-}
-
-/// `bad-setting` → `BadSetting`.
-fn camel_case(reason: &str) -> String {
-    let words = reason.split('-').filter(|word| !word.is_empty());
-    words
-        .map(|word| {
-            let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-            first.to_uppercase() + rest
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_cluster::status::{
     BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
-    PoolBuild, USER_NAMESPACES, WARNINGS, config_status, new_event, pool_conditions, regarding,
+    PoolBuild, USER_NAMESPACES, WARNINGS, camel_case, config_status, new_event, pool_conditions,
+    regarding,
 };
 use mosb_plan::api::{
     BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig,
@@ -100,7 +101,7 @@ impl WarningsCondition {
         let codes: BTreeSet<&str> = findings.iter().map(|finding| &*finding.code).collect();
         let reason = match (codes.first(), codes.len()) {
             (None, _) => "None".to_owned(),
-            (Some(code), 1) => upper_camel_case(code),
+            (Some(code), 1) => camel_case(code),
             _ => "Several".to_owned(),
         };
         let shown = findings.iter().take(MAX_WARNINGS);
@@ -122,16 +123,6 @@ impl WarningsCondition {
             message: &self.message,
         }
     }
-}
-
-/// `looks-secret` as the API spells a reason: `LooksSecret`.
-fn upper_camel_case(code: &str) -> String {
-    let words = code.split('-');
-    let upper = |word: &str| match word.split_at_checked(1) {
-        Some((first, rest)) => first.to_ascii_uppercase() + rest,
-        None => String::new(),
-    };
-    words.map(upper).collect()
 }
 
 fn push_config_status(

@@ -69,6 +69,9 @@ pub struct PoolStatus {
     pub image: Option<String>,
     /// Why it is or isn't building.
     pub reason: ReasonInfo,
+    /// Which MachineConfig sets the OS image instead of the release, and which image, as condition `OSOverridden` has it.
+    #[serde(rename = "osOverridden", skip_serializing_if = "Option::is_none")]
+    pub os_overridden: Option<String>,
     /// The current build.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build: Option<BuildInfo>,
@@ -111,6 +114,7 @@ impl From<&PoolView> for PoolStatus {
             rendered_config: given(&view.rendered),
             machine_os_config: view.config.clone(),
             image: given(&view.image),
+            os_overridden: view.os_overridden.clone(),
             reason: ReasonInfo {
                 code: view.reason.code().to_owned(),
                 message: view.reason.to_string(),
@@ -154,9 +158,12 @@ fn describe_pool(page: &mut Page, pool: &PoolStatus) {
             _ => format!("{} ({})", build.name, brackets.join(", ")),
         }
     });
-    for (what, value) in
-        [("config", &pool.rendered_config), ("build", &build), ("image", &pool.image)]
-    {
+    for (what, value) in [
+        ("config", &pool.rendered_config),
+        ("build", &build),
+        ("image", &pool.image),
+        ("OS", &pool.os_overridden),
+    ] {
         if let Some(value) = value {
             page.line(&format!("  {what:<6}  {value}"));
         }
