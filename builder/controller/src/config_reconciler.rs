@@ -23,7 +23,7 @@ use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::Resolver;
 use mosb_plan::api::labels;
 use mosb_reconcile::driver::{InputsHash, NoDecision, Reconciler, busy_pause};
-use mosb_reconcile::write::ApplyError;
+use mosb_reconcile::write::{ApplyError, Effects as _};
 use mosb_reconcile::{EarlierProblem, Problem};
 use mosb_types::ErrorClass;
 

@@ -22,7 +22,7 @@ use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
 use mosb_followed_bases::{BaseReconciler, OverriddenReconciler};
 use mosb_machine_sets::BootImageReconciler;
-use mosb_new_machines::{IgnitionServerReconciler, UserDataExecutor, UserDataReconciler};
+use mosb_new_machines::{NewMachinesReconciler, SecretExecutor};
 use mosb_plan::api::shortened;
 use mosb_reconcile::Error;
 use mosb_reconcile::driver::{ActiveReconciles, Controller, Driver, MAX_LOOKUP_ROUNDS};
@@ -152,18 +152,16 @@ pub async fn run(
     };
     let configs =
         ConfigReconciler::new(resolver.clone(), builds, Arc::clone(&metrics), Arc::clone(&facts));
-    let secrets = UserDataExecutor(writes.clone());
-    let user_data =
-        UserDataReconciler::new(resolver.clone(), secrets.clone(), Arc::clone(&metrics.user_data));
-    let ignition_server = IgnitionServerReconciler::new(resolver.clone(), secrets);
+    let secrets = SecretExecutor(writes.clone());
+    let new_machines =
+        NewMachinesReconciler::new(resolver.clone(), secrets, Arc::clone(&metrics.user_data));
     let bases = BaseReconciler::new(resolver.clone(), writes.clone(), Arc::clone(&metrics.bases));
     let overridden =
         OverriddenReconciler::new(resolver.clone(), writes.clone(), Arc::clone(&metrics.bases));
     let driving = (&cache.watch_health, &cache.own_writes, &active);
     let mut controllers: Vec<Arc<dyn Controller<Trigger>>> = vec![
         Driver::new(configs, driving),
-        Driver::new(user_data, driving),
-        Driver::new(ignition_server, driving),
+        Driver::new(new_machines, driving),
         Driver::new(bases, driving),
         Driver::new(overridden, driving),
     ];

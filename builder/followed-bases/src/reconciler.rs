@@ -15,7 +15,7 @@ use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::{LookupError, Resolver};
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::{InputsHash, NoDecision, Reconciler};
-use mosb_reconcile::write::{ApplyError, Executor, NoEffect, ReconcilePass};
+use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, ReconcilePass};
 
 /// How old an answer may be when somebody asks for an update: enough for a pass that is repeated
 /// after a conflict, and less than what passes between a push and a command.
@@ -116,7 +116,7 @@ impl Reconciler for BaseReconciler {
         _snapshot: &BaseSnapshot,
         pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
-        self.executor.apply_all(actions, &self.executor, pass).await
+        self.executor.apply_all(actions, pass).await
     }
 
     fn seen_versions(snapshot: &BaseSnapshot) -> impl Iterator<Item = (&str, &str)> {

@@ -49,7 +49,7 @@ pub(super) fn decision(
         actions.clear();
     }
     let requeue_after = waits.into_iter().flatten().min();
-    Decision { lookups, actions, reason: BootImageReason::of(plan), requeue_after }
+    Decision { lookups, requeue_after, ..Decision::of(BootImageReason::of(plan), actions) }
 }
 
 /// When the sets are decided again without a change.

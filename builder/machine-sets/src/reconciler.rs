@@ -20,7 +20,7 @@ use mosb_cluster::resolver::Resolver;
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
 use mosb_reconcile::watch::OwnWrites;
-use mosb_reconcile::write::{ApplyError, Executor, ReconcilePass};
+use mosb_reconcile::write::{ApplyError, Effects as _, Executor, ReconcilePass};
 
 /// The only key.
 const KEY: &str = "cluster";
@@ -107,7 +107,7 @@ impl Reconciler for BootImageReconciler {
         pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         self.memory().forget_unneeded(actions, Timestamp::now());
-        self.executor.apply_all(actions, self, pass).await
+        self.apply_all(actions, pass).await
     }
 
     /// Each set has its own versions, so that one late event does not delay all.

@@ -69,15 +69,6 @@ impl fmt::Debug for RolloutExecutor {
 }
 
 impl RolloutExecutor {
-    /// See [`Executor::apply_all`].
-    pub(super) async fn apply_all(
-        &self,
-        actions: &[Action],
-        pass: &mut RolloutPass,
-    ) -> Result<(), ApplyError> {
-        self.writes.apply_all(actions, self, pass).await
-    }
-
     /// Creates the Secret with the content of the state. An existing one of this Job is not changed.
     async fn create_node_login(
         &self,
@@ -123,6 +114,10 @@ impl RolloutExecutor {
 impl Effects for RolloutExecutor {
     type Effect = RolloutEffect;
     type State = RolloutState;
+
+    fn executor(&self) -> &Executor {
+        &self.writes
+    }
 
     async fn apply_effect(
         &self,

@@ -24,7 +24,7 @@ use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::Resolver;
 use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
-use mosb_reconcile::write::ApplyError;
+use mosb_reconcile::write::{ApplyError, Effects as _};
 
 #[derive(Debug)]
 pub struct RolloutReconciler {

@@ -8,7 +8,7 @@ mod prepared_bases;
 
 use std::sync::Arc;
 
-use super::action::{Action, BuildEffect};
+use super::action::BuildEffect;
 use crate::lookups::CachedPlan;
 use crate::observe::Facts;
 use mosb_cluster::cluster_cache::ClusterCache;
@@ -37,20 +37,13 @@ pub struct BuildExecutor {
     pub security_context_constraints: bool,
 }
 
-impl BuildExecutor {
-    /// See [`Executor::apply_all`].
-    pub async fn apply_all(
-        &self,
-        actions: &[Action],
-        pass: &mut BuildPass,
-    ) -> Result<(), ApplyError> {
-        self.writes.apply_all(actions, self, pass).await
-    }
-}
-
 impl Effects for BuildExecutor {
     type Effect = BuildEffect;
     type State = BuildState;
+
+    fn executor(&self) -> &Executor {
+        &self.writes
+    }
 
     async fn apply_effect(
         &self,

@@ -162,12 +162,8 @@ fn decide_build(snapshot: &Snapshot, now: Timestamp) -> Decision {
     match builder.run() {
         Ok(reason) => {
             builder.after_seeding();
-            Decision {
-                lookups: Vec::new(),
-                actions: builder.actions,
-                reason,
-                requeue_after: builder.requeue_after,
-            }
+            let requeue_after = builder.requeue_after;
+            Decision { requeue_after, ..Decision::of(reason, builder.actions) }
         }
         Err(lookup) => needs(lookup),
     }

@@ -15,7 +15,7 @@ use super::snapshot::RenderSnapshot;
 use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::Resolver;
 use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler, Worker};
-use mosb_reconcile::write::{ApplyError, Executor, NoEffect, ReconcilePass};
+use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, ReconcilePass};
 use mosb_reconcile::{EarlierProblem, Problem};
 
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Reconciler for Renderer {
         pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         for action in actions {
-            self.executor.apply_all(std::slice::from_ref(action), &self.executor, pass).await?;
+            self.executor.apply_all(std::slice::from_ref(action), pass).await?;
             if let Action::Delete(config) = action {
                 tracing::info!("deleted {}, which is not used any more", config.name);
             }

@@ -15,7 +15,9 @@ use super::reconciler::BootImageReconciler;
 use mosb_cluster::cluster_cache::{BootImageKind, has_only_our_spec, object_key};
 use mosb_reconcile::Problem;
 use mosb_reconcile::error::{self, Error};
-use mosb_reconcile::write::{ApplyError, Effects, ReconcilePass, patch_params, post_params};
+use mosb_reconcile::write::{
+    ApplyError, Effects, Executor, ReconcilePass, patch_params, post_params,
+};
 use mosb_types::ErrorClass;
 
 /// Media type of the operations.
@@ -37,6 +39,10 @@ fn api_of(client: &Client, target: &ObjectRef) -> Api<DynamicObject> {
 impl Effects for BootImageReconciler {
     type Effect = BootImageEffect;
     type State = ();
+
+    fn executor(&self) -> &Executor {
+        &self.executor
+    }
 
     /// A write of one set that is refused, or that was decided on an outdated view, does not end
     /// the pass: the next one reports it, or tries it again.

@@ -6,26 +6,21 @@
 //! with its user data ([`user_data`](crate::user_data)).
 //!
 //! Invariant: the key of the CA and that of the tokens are in mosb's namespace, and the server mounts
-//! neither. Only Secrets with our label are written.
+//! neither.
 //!
 //! | file | does |
 //! | --- | --- |
+//! | `evaluate` | snapshot → lookups or writes, and why |
 //! | `secrets` | which Secrets these are, and why one can't be used |
 //! | `server_keys` | the CA and the token key in their Secret |
-//! | `snapshot`, `observe` | the input of a decision; cache → snapshot |
-//! | `decide` | snapshot → lookups or actions |
-//! | `reconciler` | gives these functions to the driver, makes keys and certificates |
 
-mod decide;
-mod observe;
-mod reconciler;
+mod evaluate;
 mod secrets;
 mod server_keys;
-mod snapshot;
 
 #[cfg(test)]
 mod tests;
 
-pub use reconciler::IgnitionServerReconciler;
-pub use secrets::{Unusable, authority_secret, server_secret, unusable, usable};
+pub use evaluate::evaluate;
+pub use secrets::{NO_SERVER, TOO_LARGE, authority_secret, server_secret, unusable, usable};
 pub use server_keys::ServerKeys;

@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use crate::evaluation::Refusal;
 use mosb_cluster::cluster_names::{IGNITION_AUTHORITY, IGNITION_NAMESPACE, IGNITION_SERVER};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{FoundSecret, MAX_SECRET_SIZE, Unwritable, UserDataSecret};
 
-/// Why a Secret can't be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unusable {
-    /// The configs of all pools do not fit.
-    pub is_too_large: bool,
-    /// Object, cause and remedy.
-    pub message: String,
-}
+/// Reason of a refusal: nothing can be served.
+pub const NO_SERVER: &str = "NoServer";
+/// Reason of a refusal: the configs of all pools do not fit.
+pub const TOO_LARGE: &str = "TooLarge";
 
 /// The Secret with the CA and the token key.
 pub fn authority_secret(namespace: &str) -> SecretRef {
@@ -32,7 +29,7 @@ pub fn server_secret() -> SecretRef {
 pub fn usable<'s>(
     secret: &SecretRef,
     secrets: &'s BTreeMap<SecretRef, FoundSecret>,
-) -> Result<&'s UserDataSecret, Unusable> {
+) -> Result<&'s UserDataSecret, Refusal> {
     let cause = match secrets.get(secret) {
         Some(FoundSecret::Found(found)) => {
             let found = found.expose();
@@ -45,11 +42,11 @@ pub fn usable<'s>(
     let message = format!(
         "secret {secret}: {cause}; apply deploy/ignition-server, or take userData.endpoint out of ConfigMap mosb-config"
     );
-    Err(Unusable { is_too_large: false, message })
+    Err(Refusal::new(NO_SERVER, message))
 }
 
 /// Why one of them can't be written.
-pub fn unusable(secret: &SecretRef, unwritable: Unwritable) -> Unusable {
+pub fn unusable(secret: &SecretRef, unwritable: Unwritable) -> Refusal {
     let cause = match unwritable {
         Unwritable::NotLabelled => "it is not the one of deploy/ignition-server; delete it",
         Unwritable::Immutable => "it is immutable; delete it",
@@ -58,9 +55,9 @@ pub fn unusable(secret: &SecretRef, unwritable: Unwritable) -> Unusable {
             let message = format!(
                 "secret {secret}: its values, with the configs of all pools, would have {size} bytes, and a Secret takes {MAX_SECRET_SIZE}; move large files out of the pools' MachineConfigs"
             );
-            return Unusable { is_too_large: true, message };
+            return Refusal::new(TOO_LARGE, message);
         }
     };
     let message = format!("secret {secret}: {cause}, and apply deploy/ignition-server");
-    Unusable { is_too_large: false, message }
+    Refusal::new(NO_SERVER, message)
 }

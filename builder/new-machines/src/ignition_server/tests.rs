@@ -8,12 +8,13 @@ use k8s_openapi::api::core::v1::Secret as SecretResource;
 use kube::runtime::watcher::Event;
 use serde_json::json;
 
-use super::decide::{ServerDecision, ServerLookup, ServerReason, decide};
-use super::observe::{affected_keys, observe};
-use super::reconciler::generate;
-use super::snapshot::{ServerLookupResults, ServerSnapshot};
 use super::{ServerKeys, authority_secret, server_secret};
-use crate::user_data::Action;
+use crate::decide::{Decision, decide};
+use crate::effect::Action;
+use crate::evaluation::Reason;
+use crate::lookups::generate;
+use crate::observe::{affected_keys, observe, server_key};
+use crate::snapshot::{Lookup, LookupResults, Server, Snapshot, Subject};
 use mosb_cluster::cluster_cache::{ClusterCache, ManagedObject, Trigger};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{FoundSecret, UserDataSecret};
@@ -31,8 +32,8 @@ struct Fixture {
     secrets: BTreeMap<SecretRef, SecretResource>,
     /// The Secrets that were written in the last pass, in order.
     written: Vec<String>,
-    lookups: Vec<ServerLookup>,
-    is_current: bool,
+    lookups: Vec<Lookup>,
+    is_checked: bool,
 }
 
 impl Fixture {
@@ -49,19 +50,21 @@ impl Fixture {
             secrets: [authority_secret("mosb-system"), server_secret()].map(empty).into(),
             written: Vec::new(),
             lookups: Vec::new(),
-            is_current: false,
+            is_checked: false,
         }
     }
 
     /// One pass: decides with all lookups, and applies the actions.
-    fn pass(&mut self) -> ServerDecision {
-        let mut snapshot = ServerSnapshot {
+    fn pass(&mut self) -> Decision {
+        let mut snapshot = Snapshot {
             namespace: "mosb-system".to_owned(),
-            endpoint: self.endpoint.map(|text| text.to_owned().try_into().unwrap()),
-            pools: self.pools.iter().map(|pool| (*pool).to_owned()).collect(),
-            authority_version: Some("7".to_owned()),
-            is_current: self.is_current,
-            lookup_results: ServerLookupResults::default(),
+            endpoint: Ok(self.endpoint.map(|text| text.to_owned().try_into().unwrap())),
+            subject: Subject::Server(Server {
+                pools: self.pools.iter().map(|pool| (*pool).to_owned()).collect(),
+                authority_version: Some("7".to_owned()),
+            }),
+            is_checked: self.is_checked,
+            lookup_results: LookupResults::default(),
         };
         self.lookups.clear();
         let decision = loop {
@@ -71,7 +74,7 @@ impl Fixture {
             self.lookups.push(lookup.clone());
             assert!(self.lookups.len() <= 4, "{:?}", self.lookups);
             match lookup {
-                ServerLookup::Secret(secret) => {
+                Lookup::Secret(secret) => {
                     let found = match self.secrets.get(secret).cloned() {
                         Some(found) => FoundSecret::Found(Box::new(Secret::new(found.into()))),
                         None => FoundSecret::Missing,
@@ -131,7 +134,7 @@ fn keys_and_certificate_are_made_once_and_stay() {
     let mut fixture = Fixture::new();
     let decision = fixture.pass();
     assert_eq!(fixture.written, [AUTHORITY, SERVER], "first the CA, then what it issued");
-    assert!(decision.requeue_after.is_some());
+    assert!(decision.requeue_after.is_some() && decision.checked_for.is_some());
     assert_eq!(fixture.certificate().host, "ignition.example.com");
     let keys = fixture.keys();
     let server = fixture.server();
@@ -142,10 +145,10 @@ fn keys_and_certificate_are_made_once_and_stay() {
     assert_eq!(fixture.written, [""; 0]);
     assert_eq!((fixture.keys(), fixture.lookups.len()), (keys.clone(), 2));
     // An event without a change of the inputs.
-    fixture.is_current = true;
+    fixture.is_checked = true;
     assert_eq!(fixture.pass().reason, decision.reason);
     assert_eq!(fixture.lookups, []);
-    fixture.is_current = false;
+    fixture.is_checked = false;
 
     // The controller ended between the two writes.
     fixture.secrets.insert(server_secret(), Fixture::new().secrets[&server_secret()].clone());
@@ -260,7 +263,7 @@ fn a_pool_without_user_data_is_removed_also_if_it_is_the_last_one() {
     fixture.pools = vec!["worker"];
     fixture.endpoint = None;
     let decision = fixture.pass();
-    assert_eq!((pools(&fixture), decision.reason), (vec![], ServerReason::Off));
+    assert_eq!((pools(&fixture), decision.reason), (vec![], Reason::NothingServed));
     assert_eq!(fixture.server().value("mine"), Some(&b"stays"[..]));
     assert_eq!(fixture.certificate(), certificate);
 }
@@ -282,9 +285,10 @@ fn a_secret_that_is_not_ours_stays_as_it_is() {
             let mut fixture = Fixture::new();
             change(fixture.secrets.get_mut(&secret).unwrap());
             let decision = fixture.pass();
-            let ServerReason::Unusable(message) = &decision.reason else {
+            let Reason::Refused(refusal) = &decision.reason else {
                 panic!("{secret}: {what}: {decision:?}");
             };
+            let message = &refusal.message;
             assert!(message.contains(part) && message.contains(secret.name()), "{message}");
             assert_eq!(decision.actions, [], "{secret}: {what}");
         }
@@ -298,7 +302,7 @@ fn a_secret_that_is_not_ours_stays_as_it_is() {
 #[test]
 fn without_the_secret_of_the_authority_nothing_is_done() {
     let cache = ClusterCache::empty("mosb-system");
-    assert!(observe(&cache).is_none());
+    assert!(observe(&cache, &server_key()).is_none());
     let object = ManagedObject {
         name: AUTHORITY.to_owned(),
         uid: "u".to_owned(),
@@ -310,7 +314,7 @@ fn without_the_secret_of_the_authority_nothing_is_done() {
         deleting: false,
     };
     cache.secrets.apply_event(Event::Apply((AUTHORITY.to_owned(), object)));
-    assert!(observe(&cache).is_some());
+    assert!(observe(&cache, &server_key()).is_some());
     let config = || "worker".to_owned();
     for (trigger, want) in [
         (Trigger::All, true),
@@ -319,6 +323,6 @@ fn without_the_secret_of_the_authority_nothing_is_done() {
         (Trigger::Secret("join".to_owned()), false),
         (Trigger::Pool(config()), false),
     ] {
-        assert_eq!(!affected_keys(&trigger).is_empty(), want, "{trigger:?}");
+        assert_eq!(affected_keys(&cache, &trigger).contains(&server_key()), want, "{trigger:?}");
     }
 }

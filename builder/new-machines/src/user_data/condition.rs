@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use super::content::MachineContent;
 use super::join_tokens::JoinToken;
-use super::reason::{Joining, UserDataReason};
 use super::served_config::ServedConfig;
-use crate::user_data::Action;
+use crate::effect::Action;
+use crate::evaluation::{Joining, Reason};
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_cluster::secret_ref::SecretRef;
@@ -26,16 +26,12 @@ const MAX_TOKENS: usize = 5;
 const MAX_MESSAGE_CHARS: usize = 4096;
 
 /// The write of the condition; none if it is there already.
-pub(super) fn report(
-    config: &MachineOsConfig,
-    reason: &UserDataReason,
-    now: Timestamp,
-) -> Option<Action> {
+pub fn report(config: &MachineOsConfig, reason: &Reason, now: Timestamp) -> Option<Action> {
     let (is, word, message) = match reason {
-        UserDataReason::Off => return remove(config),
-        UserDataReason::LookingUp => return None,
-        UserDataReason::Current { joining, message } => ("True", joining.reason(), message),
-        UserDataReason::Refused(refusal) => ("False", refusal.reason, &refusal.message),
+        Reason::Off => return remove(config),
+        Reason::LookingUp | Reason::NothingServed | Reason::Served(_) => return None,
+        Reason::Current { joining, message } => ("True", joining.reason(), message),
+        Reason::Refused(refusal) => ("False", refusal.reason, &refusal.message),
     };
     let message: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     let update = ConditionUpdate { kind: USER_DATA, status: is, reason: word, message: &message };
@@ -44,11 +40,11 @@ pub(super) fn report(
 }
 
 /// What the condition shows: that the Secret is as it should be.
-pub(super) fn current(config: &MachineOsConfig) -> Option<UserDataReason> {
+pub(super) fn current(config: &MachineOsConfig) -> Option<Reason> {
     let condition = condition(&config.status.conditions, USER_DATA)?;
     let message = condition.message.clone();
     let joining = Joining::ALL.into_iter().find(|joining| joining.reason() == condition.reason)?;
-    condition.is_true().then_some(UserDataReason::Current { joining, message })
+    condition.is_true().then_some(Reason::Current { joining, message })
 }
 
 /// The message of the condition.

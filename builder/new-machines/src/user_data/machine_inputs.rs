@@ -1,6 +1,6 @@
 //! What the Ignition config of new machines is made of.
 
-use super::{JoinConfig, MachineInputs};
+use super::content::{JoinConfig, MachineInputs};
 use mosb_build::new_machine::PullFiles;
 use mosb_cluster::resolver::{MachineSecrets, Resolver, get_rendered_config, invalid_input};
 use mosb_plan::api::rollout::NodeTarget;

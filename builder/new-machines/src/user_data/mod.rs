@@ -5,44 +5,34 @@
 //! should run, the rendered config that this image was built of, and the settings. Output: the content
 //! of that Secret, and the condition `UserData`.
 //!
-//! Invariant: only a Secret with our label is written, and only if its content differs. Its login is
-//! for pulling the image, and never one that pushes. Contents of Secrets are in no log, condition or
-//! `Debug`.
+//! Invariant: the login in it is for pulling the image, and never one that pushes.
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `snapshot`, `observe` | the input of a decision; cache → snapshot |
+//! | `evaluate` | snapshot → lookups or writes, and why |
 //! | `target` | which image a new machine boots |
+//! | `machine_inputs` | reads what the config is made of |
 //! | `content` | the Ignition config of a machine |
 //! | `join_tokens` | the tokens that join machines, and whether they have ended |
 //! | `served_config` | the config at `mosb serve-ignition`, and the stub that fetches it |
-//! | `decide`, `reason` | snapshot → lookups or actions, and why |
 //! | `condition` | what the MachineOSConfig shows |
-//! | `lookups`, `machine_inputs` | read the Secret, and what the config is made of |
-//! | `effect` | writes the Secret |
-//! | `reconciler` | gives these functions to the driver |
 //! | `view` | what `mosb ignition` prints |
 
 mod condition;
 mod content;
-mod decide;
-mod effect;
+mod evaluate;
 mod join_tokens;
-mod lookups;
 mod machine_inputs;
-mod observe;
-mod reason;
-mod reconciler;
 mod served_config;
-mod snapshot;
 mod target;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use condition::USER_DATA;
-pub use content::{JoinConfig, MachineInputs};
-pub use effect::{Action, UserDataExecutor, UserDataWrite};
-pub use reconciler::UserDataReconciler;
+pub use condition::{USER_DATA, report};
+pub use content::MachineInputs;
+pub use evaluate::evaluate;
+pub use join_tokens::ClusterInfo;
+pub use machine_inputs::new_machine;
 pub use view::{IgnitionRequest, MachineIgnition, MachineIgnitionError, machine_ignition};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 
-use super::reason::Refusal;
+use crate::effect::SecretWrite;
+use crate::evaluation::Refusal;
 use crate::ignition_server::{
-    ServerKeys, Unusable, authority_secret, server_secret, unusable, usable,
+    NO_SERVER, ServerKeys, TOO_LARGE, authority_secret, server_secret, unusable, usable,
 };
-use crate::user_data::UserDataWrite;
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{FoundSecret, MAX_SECRET_SIZE, UserDataSecret};
 use mosb_ignition_server::{Period, accepted_tokens, config_key, stub, tokens_key};
@@ -19,9 +19,6 @@ use mosb_types::Secret;
 
 /// The most bytes of one pool's config, of the Secret that all share.
 const MAX_POOL_SIZE: usize = MAX_SECRET_SIZE / 4;
-
-/// Reason of the condition: nothing can be served.
-const NO_SERVER: &str = "NoServer";
 
 /// What is needed to serve configs.
 #[derive(Debug)]
@@ -38,7 +35,7 @@ pub(super) struct ServedConfig {
     /// The user data that fetches it.
     pub stub: Secret<Vec<u8>>,
     /// The write of the server's Secret, if it differs.
-    pub write: Option<UserDataWrite>,
+    pub write: Option<SecretWrite>,
 }
 
 impl<'s> ServingPlace<'s> {
@@ -77,7 +74,7 @@ impl<'s> ServingPlace<'s> {
                 server_secret(),
                 config.len()
             );
-            return Err(Refusal::new("TooLarge", message));
+            return Err(Refusal::new(TOO_LARGE, message));
         }
         let newer = self.server.changed(|data| {
             let config = ByteString(config);
@@ -91,14 +88,7 @@ impl<'s> ServingPlace<'s> {
         Ok(ServedConfig {
             stub: stub(&url, &self.keys.authority.certificate, &token),
             url,
-            write: newer.map(|object| UserDataWrite { secret, object: Secret::new(object) }),
+            write: newer.map(|object| SecretWrite { secret, object: Secret::new(object) }),
         })
-    }
-}
-
-impl From<Unusable> for Refusal {
-    fn from(unusable: Unusable) -> Self {
-        let reason = if unusable.is_too_large { "TooLarge" } else { NO_SERVER };
-        Self::new(reason, unusable.message)
     }
 }

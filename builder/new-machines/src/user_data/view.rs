@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::content::{ContentError, MachineContent};
 use super::join_tokens::ClusterInfo;
-use super::lookups::read_cluster_info;
 use super::machine_inputs::new_machine;
 use super::target;
+use crate::lookups::read_cluster_info;
 use mosb_build::new_machine::OwnConfig;
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::namespaces::Namespaces;

@@ -1,13 +1,27 @@
 //! The state that the driver remembers of each key between reconciles. All of it may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Debounce, InputsHash};
+use super::Debounce;
 use crate::problem::{EarlierProblem, Problem, REPORT_DELAY};
+
+/// A hash of everything that the result of a reconcile depends on. It is compared within one
+/// process only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputsHash(u64);
+
+impl InputsHash {
+    pub fn of(inputs: &impl Hash) -> Self {
+        let mut hasher = DefaultHasher::new();
+        inputs.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct KeyStates(Mutex<BTreeMap<String, KeyState>>);
@@ -22,6 +36,8 @@ struct KeyState {
     problem: Option<ReportedProblem>,
     /// Since when its lookups have had no free slot.
     held_since: Option<Instant>,
+    /// The inputs of the last check of objects that no watch shows, and until when it counts.
+    checked: Option<(InputsHash, Instant)>,
 }
 
 /// A problem, and the inputs that caused it.
@@ -90,6 +106,24 @@ impl KeyStates {
         });
     }
 
+    /// Records that objects that no watch shows are as they should be with these inputs.
+    pub fn set_checked(&self, key: &str, inputs: InputsHash, time: Duration) {
+        self.lock().entry(key.to_owned()).or_default().checked =
+            Some((inputs, Instant::now() + time));
+    }
+
+    /// Whether the last check counts for these inputs. If not, it is forgotten: what follows may
+    /// change the objects.
+    pub fn is_checked(&self, key: &str, inputs: impl FnOnce() -> InputsHash) -> bool {
+        let mut states = self.lock();
+        let Some(checked) = states.get_mut(key).map(|state| &mut state.checked) else {
+            return false;
+        };
+        let now = Instant::now();
+        *checked = checked.filter(|(_, until)| now < *until).filter(|(of, _)| *of == inputs());
+        checked.is_some()
+    }
+
     /// Records that a lookup of this key had no free slot. Returns whether that lasts.
     pub fn hold(&self, key: &str) -> bool {
         let mut states = self.lock();
@@ -137,6 +171,23 @@ mod tests {
         assert_eq!(states.debounce("worker", debounce), None);
         states.record_enqueued(&keys);
         assert_eq!(states.debounce("worker", debounce), Some(debounce.quiet), "again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_counts_for_its_inputs_and_time() {
+        let (states, minute) = (KeyStates::default(), Duration::from_secs(60));
+        let inputs = |of: &str| InputsHash::of(&of);
+        let is_checked = |key: &str, of: &str| states.is_checked(key, || inputs(of));
+        assert!(!is_checked("worker", "a"));
+        states.set_checked("worker", inputs("a"), minute);
+        assert!(
+            is_checked("worker", "a") && is_checked("worker", "a") && !is_checked("infra", "a")
+        );
+        assert!(!is_checked("worker", "b"));
+        assert!(!is_checked("worker", "a"), "the pass with other inputs may have changed objects");
+        states.set_checked("worker", inputs("a"), minute);
+        tokio::time::advance(minute).await;
+        assert!(!is_checked("worker", "a"));
     }
 
     #[test]

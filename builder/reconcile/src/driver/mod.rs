@@ -6,7 +6,6 @@
 //! our own writes.
 
 mod active_reconciles;
-mod inputs;
 mod key_states;
 mod reconciler;
 mod run_pass;
@@ -29,7 +28,7 @@ use crate::watch::{OWN_WRITE_TIMEOUT, OwnWrites, WatchHealth};
 use key_states::KeyStates;
 
 pub use active_reconciles::ActiveReconciles;
-pub use inputs::{CheckedInputs, InputsHash};
+pub use key_states::InputsHash;
 pub use reconciler::{Debounce, Decision, DecisionOf, NoDecision, PassOf, Reconciler};
 pub use run_pass::MAX_LOOKUP_ROUNDS;
 pub use worker::Worker;
@@ -160,12 +159,14 @@ impl<R: Reconciler> Driver<R> {
             // The watch event of the write enqueues the key.
             return Requeue::CacheStale(OWN_WRITE_TIMEOUT);
         }
-        let inputs = || R::inputs(&snapshot);
-        if let Some(problem) = self.key_states.earlier_problem(key, inputs) {
+        if let Some(problem) = self.key_states.earlier_problem(key, || R::inputs(&snapshot)) {
             if is_paused {
                 return Requeue::Paused;
             }
             R::set_earlier_problem(&mut snapshot, problem);
+        }
+        if self.key_states.is_checked(key, || R::inputs(&snapshot)) {
+            R::set_checked(&mut snapshot);
         }
         let span = self.reconciler.start_pass(key, &snapshot);
         let result = Box::pin(self.run_pass(key, &mut snapshot, worker)).instrument(span).await;

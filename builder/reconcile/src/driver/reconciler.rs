@@ -24,11 +24,14 @@ pub struct Decision<L, R, E> {
     pub reason: R,
     /// When to decide again even if nothing changes.
     pub requeue_after: Option<Duration>,
+    /// The lookups found, or the actions make, objects as they should be that no watch shows. For
+    /// this time, an event without a change of the inputs needs no lookup.
+    pub checked_for: Option<Duration>,
 }
 
 impl<L, R, E> Decision<L, R, E> {
     pub fn of(reason: R, actions: Vec<Action<E>>) -> Self {
-        Self { lookups: Vec::new(), actions, reason, requeue_after: None }
+        Self { lookups: Vec::new(), actions, reason, requeue_after: None, checked_for: None }
     }
 
     pub fn unchanged(reason: R) -> Self {
@@ -70,6 +73,11 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Whether changes that come together are handled as one.
     const DEBOUNCE: Option<Debounce> = None;
 
+    /// What a key is in the log.
+    fn log_name(key: &str) -> String {
+        format!("{}{key}", Self::LOG_PREFIX)
+    }
+
     /// The keys that a change affects.
     fn affected_keys(&self, trigger: &Self::Trigger) -> BTreeSet<String>;
 
@@ -108,6 +116,9 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Sets the problem that was reported before with the same inputs. Without it, a problem is
     /// decided again from the start.
     fn set_earlier_problem(_snapshot: &mut Self::Snapshot, _problem: EarlierProblem) {}
+
+    /// Records that [`checked_for`](Decision::checked_for) has not ended, with the same inputs.
+    fn set_checked(_snapshot: &mut Self::Snapshot) {}
 
     /// The problem that a decision reports, if the driver chooses when it is decided again. Without
     /// it, the decision has that time.

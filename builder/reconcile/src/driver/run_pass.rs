@@ -48,6 +48,9 @@ impl<R: Reconciler> Driver<R> {
         if let Err(error) = self.reconciler.apply(&decision.actions, snapshot, &mut pass).await {
             return self.fail(key, snapshot, &mut pass, &error).await;
         }
+        if let (Some(time), None) = (decision.checked_for, pass.requeue_after) {
+            self.key_states.set_checked(key, R::inputs(snapshot), time);
+        }
         let problem = R::problem(snapshot, &decision);
         self.set_problem(key, snapshot, problem.as_ref());
         let requeue_after = decision.requeue_after.into_iter().chain(pass.requeue_after).min();
@@ -91,7 +94,8 @@ impl<R: Reconciler> Driver<R> {
                     }
                 }
                 () = self.until_inputs_change(key, inputs) => {
-                    tracing::debug!("{}{key}: its inputs changed during a lookup", R::LOG_PREFIX);
+                    let name = R::log_name(key);
+                    tracing::debug!("{name}: its inputs changed during a lookup");
                     return Err(NoDecision::InputsChanged);
                 }
             }
@@ -125,16 +129,16 @@ impl<R: Reconciler> Driver<R> {
         pass: &mut PassOf<R>,
         error: &ApplyError,
     ) -> PassResult {
-        let (prefix, reason) = (R::LOG_PREFIX, error.code());
+        let (name, reason) = (R::log_name(key), error.code());
         let requeue = match error.class() {
             None => {
-                tracing::debug!("{prefix}{key}: {error}");
+                tracing::debug!("{name}: {error}");
                 Requeue::Conflict
             }
             Some(class) => {
                 let problem = self.reconciler.report_error(error, snapshot, pass).await;
                 self.set_problem(key, snapshot, problem.as_ref());
-                tracing::warn!(reason, "{prefix}{key}: {error}");
+                tracing::warn!(reason, "{name}: {error}");
                 Requeue::Error(class)
             }
         };

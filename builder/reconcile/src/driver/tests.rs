@@ -20,6 +20,7 @@ struct Fake {
     begun: Mutex<usize>,
     problem: Option<Problem>,
     requeue_after: Option<Duration>,
+    checked_for: Option<Duration>,
     error: Option<fn() -> ApplyError>,
     applied: Mutex<u32>,
 }
@@ -55,8 +56,8 @@ impl Reconciler for Fake {
 
     fn decide(&self, snapshot: &FakeSnapshot, _: Timestamp) -> DecisionOf<Self> {
         let lookups = if snapshot.looked_up { Vec::new() } else { self.lookups.clone() };
-        let requeue_after = self.requeue_after;
-        Decision { lookups, actions: Vec::new(), reason: "because", requeue_after }
+        let (requeue_after, checked_for) = (self.requeue_after, self.checked_for);
+        Decision { lookups, requeue_after, checked_for, ..Decision::unchanged("because") }
     }
 
     async fn look_up(
@@ -105,6 +106,10 @@ impl Reconciler for Fake {
 
     fn set_earlier_problem(snapshot: &mut FakeSnapshot, problem: EarlierProblem) {
         snapshot.earlier_problem = Some(problem);
+    }
+
+    fn set_checked(snapshot: &mut FakeSnapshot) {
+        snapshot.looked_up = true;
     }
 
     fn log_transition(&self, _: &str, _: &&'static str) {}
@@ -158,6 +163,29 @@ async fn a_pass_decides_when_the_key_is_requeued() {
         assert_eq!(reconcile(&driver, "worker", false).await, want, "{what}");
         assert_eq!(*driver.reconciler.applied.lock().unwrap(), 1, "{what}");
         assert_eq!(reconcile(&driver, "deleted", false).await, Requeue::Never, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_spares_lookups_while_inputs_are_the_same() {
+    let conflict: fn() -> ApplyError = || ApplyError::Conflict("pool worker".to_owned());
+    for (what, error, lookups) in
+        [("checked", None, [1, 2, 3]), ("failed", Some(conflict), [2, 3, 4])]
+    {
+        let lookup = vec!["secret"];
+        let checked_for = Some(LATER);
+        let driver = driver(Fake { lookups: lookup, checked_for, error, ..Fake::default() });
+        let begun = || *driver.reconciler.begun.lock().unwrap();
+        for _ in 0..2 {
+            reconcile(&driver, "worker", false).await;
+        }
+        assert_eq!(begun(), lookups[0], "{what}");
+        *driver.reconciler.inputs.lock().unwrap() = "others";
+        reconcile(&driver, "worker", false).await;
+        assert_eq!(begun(), lookups[1], "{what}: other inputs");
+        tokio::time::advance(LATER).await;
+        reconcile(&driver, "worker", false).await;
+        assert_eq!(begun(), lookups[2], "{what}: later");
     }
 }
 

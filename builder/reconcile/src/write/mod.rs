@@ -51,17 +51,73 @@ pub trait Effects: Sync {
     /// State that the actions of one decision share.
     type State: Send;
 
+    /// Sends the writes to one object.
+    fn executor(&self) -> &Executor;
+
     /// Applies an effect. Applying it twice has the result of applying it once.
     fn apply_effect(
         &self,
         effect: &Self::Effect,
         pass: &mut ReconcilePass<Self::State>,
     ) -> impl Future<Output = Result<(), ApplyError>> + Send;
+
+    /// Applies the actions in order and stops at the first error. Events of the actions before are
+    /// emitted all the same, unless the Lease was lost: then the next holder emits them.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    fn apply_all(
+        &self,
+        actions: &[Action<Self::Effect>],
+        pass: &mut ReconcilePass<Self::State>,
+    ) -> impl Future<Output = Result<(), ApplyError>> + Send {
+        async move {
+            let executor = self.executor();
+            let mut pending_events = Vec::new();
+            let mut done = Ok(());
+            for action in actions {
+                if let Action::Event(event) = action {
+                    pending_events.push(event);
+                    continue;
+                }
+                if !executor.lease.is_held() {
+                    return Err(executor.lease.lost().into());
+                }
+                tracing::debug!("{action}");
+                done = match action {
+                    Action::Create(new) => executor.create(new).await,
+                    Action::Patch(target, patch) => executor.patch(target, patch, pass).await,
+                    Action::ReplaceStatus(target, status) => {
+                        executor.replace_status(target, status, pass).await
+                    }
+                    Action::Delete(target) => executor.delete(target, pass.version(target)).await,
+                    Action::Effect(effect) => self.apply_effect(effect, pass).await,
+                    Action::Event(_) => Ok(()),
+                };
+                if done.is_err() {
+                    break;
+                }
+            }
+            let emitting = pending_events
+                .into_iter()
+                .map(|event| event::emit(&executor.client, &executor.instance, event));
+            for emitted in join_all(emitting).await {
+                if let Err(error) = emitted {
+                    tracing::warn!("{error}");
+                }
+            }
+            done
+        }
+    }
 }
 
 impl Effects for Executor {
     type Effect = NoEffect;
     type State = ();
+
+    fn executor(&self) -> &Executor {
+        self
+    }
 
     async fn apply_effect(
         &self,
@@ -69,55 +125,6 @@ impl Effects for Executor {
         _: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         match *effect {}
-    }
-}
-
-impl Executor {
-    /// Applies the actions in order and stops at the first error. Events of the actions before are
-    /// emitted all the same, unless the Lease was lost: then the next holder emits them.
-    ///
-    /// # Errors
-    /// [`ApplyError`].
-    pub async fn apply_all<F: Effects>(
-        &self,
-        actions: &[Action<F::Effect>],
-        effects: &F,
-        pass: &mut ReconcilePass<F::State>,
-    ) -> Result<(), ApplyError> {
-        let mut pending_events = Vec::new();
-        let mut done = Ok(());
-        for action in actions {
-            if let Action::Event(event) = action {
-                pending_events.push(event);
-                continue;
-            }
-            if !self.lease.is_held() {
-                return Err(self.lease.lost().into());
-            }
-            tracing::debug!("{action}");
-            done = match action {
-                Action::Create(new) => self.create(new).await,
-                Action::Patch(target, patch) => self.patch(target, patch, pass).await,
-                Action::ReplaceStatus(target, status) => {
-                    self.replace_status(target, status, pass).await
-                }
-                Action::Delete(target) => self.delete(target, pass.version(target)).await,
-                Action::Effect(effect) => effects.apply_effect(effect, pass).await,
-                Action::Event(_) => Ok(()),
-            };
-            if done.is_err() {
-                break;
-            }
-        }
-        let emitting = pending_events
-            .into_iter()
-            .map(|event| event::emit(&self.client, &self.instance, event));
-        for emitted in join_all(emitting).await {
-            if let Err(error) = emitted {
-                tracing::warn!("{error}");
-            }
-        }
-        done
     }
 }
 

@@ -89,7 +89,7 @@ async fn each_write_is_one_request_with_what_it_was_decided_on() {
         let api = FakeApi::new(move |_| answer.clone());
         let executor = Executor::from(&api);
         let mut pass = ReconcilePass::default();
-        executor.apply_all(std::slice::from_ref(&action), &executor, &mut pass).await.unwrap();
+        executor.apply_all(std::slice::from_ref(&action), &mut pass).await.unwrap();
         let sent = api.requests();
         let [sent] = &sent[..] else { panic!("{action}: {sent:?}") };
         assert_eq!(format!("{}?{}", sent.line(), sent.query), request, "{action}");
@@ -114,7 +114,7 @@ async fn a_later_write_expects_the_version_of_the_earlier_one() {
         Action::Patch(target(Kind::MachineConfigPool), Patch::default()),
         Action::ReplaceStatus(target(Kind::MachineConfigPool), conditions()),
     ];
-    executor.apply_all(&actions, &executor, &mut ReconcilePass::default()).await.unwrap();
+    executor.apply_all(&actions, &mut ReconcilePass::default()).await.unwrap();
     let sent = api.requests();
     let versions: Vec<_> =
         sent.iter().map(|one| &one.body["metadata"]["resourceVersion"]).collect();
@@ -152,7 +152,7 @@ async fn a_write_that_is_refused_is_decided_again_or_reported() {
     ] {
         let executor = Executor::from(&FakeApi::new(move |_| FakeAnswer::failure(code)));
         let mut pass = ReconcilePass::default();
-        let applied = executor.apply_all(std::slice::from_ref(&action), &executor, &mut pass).await;
+        let applied = executor.apply_all(std::slice::from_ref(&action), &mut pass).await;
         assert_eq!(applied.err().map(|error| error.to_string()), want, "{action}: {code}");
     }
 }
@@ -175,7 +175,7 @@ async fn an_object_that_exists_is_compared_with_the_new_one() {
         let executor = Executor::from(&api);
         let action = create(Kind::Secret, IfExists::CompareMetadata(compare));
         let mut pass = ReconcilePass::default();
-        let applied = executor.apply_all(&[action], &executor, &mut pass).await;
+        let applied = executor.apply_all(&[action], &mut pass).await;
         assert_eq!(applied.err().map(|error| error.to_string()).as_deref(), want, "{what}");
     }
 }
@@ -194,7 +194,7 @@ async fn only_what_is_compared_is_read() {
         });
         let executor = Executor::from(&api);
         let action = create(Kind::Secret, if_exists);
-        let done = executor.apply_all(&[action], &executor, &mut ReconcilePass::default()).await;
+        let done = executor.apply_all(&[action], &mut ReconcilePass::default()).await;
         assert_eq!(done.is_ok(), is_whole, "{if_exists:?}");
         let sent = api.requests();
         let metadata = sent.iter().map(|one| one.accept.contains("as=PartialObjectMetadata"));
@@ -237,7 +237,7 @@ async fn without_the_lease_there_are_no_events() {
     let mut executor = Executor::from(&api);
     executor.lease = Lease::new(api.client.clone(), "ns", "x", "us", LeaseTimes::default());
     let actions = [event("before"), Action::Delete(target(Kind::Job))];
-    let done = executor.apply_all(&actions, &executor, &mut ReconcilePass::default()).await;
+    let done = executor.apply_all(&actions, &mut ReconcilePass::default()).await;
     assert_eq!(done.unwrap_err().code(), "lost-lease");
     assert_eq!(api.requests(), []);
 }
@@ -250,7 +250,7 @@ async fn an_error_ends_events_too_but_not_earlier_ones() {
     });
     let executor = Executor::from(&api);
     let actions = [event("before"), Action::Delete(target(Kind::Job)), event("after")];
-    let done = executor.apply_all(&actions, &executor, &mut ReconcilePass::default()).await;
+    let done = executor.apply_all(&actions, &mut ReconcilePass::default()).await;
     assert_eq!(done.unwrap_err().code(), "api-failed");
     let sent = api.requests();
     let names: Vec<_> = sent.iter().map(|one| &one.body["metadata"]["name"]).collect();

@@ -21,6 +21,7 @@ fn the_secret_has_the_config_of_the_image_in_service_and_is_written_when_it_diff
     let decision = fixture.pass();
     assert_eq!(decision.actions.len(), 2);
     assert_eq!(decision.requeue_after, Some(SECRET_RECHECK));
+    assert_eq!(decision.checked_for, Some(SECRET_RECHECK));
     assert_eq!(fixture.reason(), ("True", "Current"));
     let message = &fixture.condition().unwrap().message;
     assert!(message.contains(SECRET) && message.contains(&image(1).to_string()), "{message}");
@@ -101,10 +102,11 @@ fn without_changed_inputs_nothing_is_read() {
     fixture.pass();
     assert_eq!(fixture.lookups.len(), 2);
     let reason = fixture.pass().reason;
-    fixture.is_current = true;
+    fixture.is_checked = true;
     let decision = fixture.pass();
     assert_eq!(fixture.lookups, []);
     assert_eq!((decision.actions.len(), decision.reason), (0, reason));
+    assert_eq!(decision.checked_for, None, "the check before goes on to count");
     // Its condition was lost, so it is not known what the Secret has.
     fixture.config.status.conditions.clear();
     assert_eq!(fixture.pass().actions.len(), 1);

@@ -5,13 +5,13 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret as SecretResource};
 use serde_json::{Value, json};
 
+use crate::decide::{Decision, decide};
+use crate::effect::Action;
 use crate::ignition_server::ServerKeys;
-use crate::user_data::Action;
+use crate::snapshot::{Lookup, LookupResults, Snapshot, Subject, UserData};
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
-use crate::user_data::decide::{UserDataDecision, UserDataLookup, decide};
 use crate::user_data::join_tokens::ClusterInfo;
-use crate::user_data::snapshot::{UserDataLookupResults, UserDataSnapshot};
 use mosb_build::new_machine::PullFiles;
 use mosb_build::{DOCKER_CONFIG_KEY, DockerConfigJson, PushLogin};
 use mosb_cluster::user_data_secret::FoundSecret;
@@ -65,8 +65,8 @@ pub struct Fixture {
     /// A file of the rendered config, and its source.
     pub file: String,
     pub source: String,
-    pub lookups: Vec<UserDataLookup>,
-    pub is_current: bool,
+    pub lookups: Vec<Lookup>,
+    pub is_checked: bool,
 }
 
 impl Fixture {
@@ -102,7 +102,7 @@ impl Fixture {
             file: "/etc/motd".to_owned(),
             source: "data:,x".to_owned(),
             lookups: Vec::new(),
-            is_current: false,
+            is_checked: false,
         };
         fixture.serve(1);
         fixture
@@ -140,26 +140,29 @@ impl Fixture {
         self.secret.as_mut().unwrap()
     }
 
-    pub fn snapshot(&self) -> UserDataSnapshot {
-        UserDataSnapshot {
+    pub fn snapshot(&self) -> Snapshot {
+        let user_data = UserData {
             config: self.config.clone(),
             builds: self.builds.clone(),
             rivals: self.rivals.clone(),
             sharing: self.sharing.clone(),
             other_controller: self.other_controller.clone(),
+            versions: Default::default(),
+        };
+        Snapshot {
             namespace: "mosb-system".to_owned(),
             endpoint: match &self.unreadable_settings {
                 Some(message) => Err(message.clone()),
                 None => Ok(self.endpoint.map(|text| text.to_owned().try_into().unwrap())),
             },
-            versions: Default::default(),
-            is_current: self.is_current,
-            lookup_results: UserDataLookupResults::default(),
+            subject: Subject::UserData(Box::new(user_data)),
+            is_checked: self.is_checked,
+            lookup_results: LookupResults::default(),
         }
     }
 
     /// One pass: decides with all lookups, checks what no decision may do, and applies the actions.
-    pub fn pass(&mut self) -> UserDataDecision {
+    pub fn pass(&mut self) -> Decision {
         let now = self.now;
         let mut snapshot = self.snapshot();
         self.lookups.clear();
@@ -169,25 +172,26 @@ impl Fixture {
             assert!(decision.actions.is_empty());
             self.lookups.push(lookup.clone());
             match lookup {
-                UserDataLookup::Secret(secret) => {
+                Lookup::Secret(secret) => {
                     let found = match self.named(&secret.to_string()).clone() {
                         Some(found) => FoundSecret::Found(Box::new(Secret::new(found.into()))),
                         None => FoundSecret::Missing,
                     };
                     snapshot.lookup_results.secrets.insert(secret.clone(), found);
                 }
-                UserDataLookup::Inputs(target) => {
+                Lookup::Inputs(target) => {
                     snapshot.lookup_results.inputs = Some(Ok(self.inputs(target)));
                 }
-                UserDataLookup::ClusterInfo => {
+                Lookup::ClusterInfo => {
                     let info = self.cluster_info.clone();
                     let info = info.map_or(ClusterInfo::Unknown, ClusterInfo::from);
                     snapshot.lookup_results.cluster_info = Some(info);
                 }
+                Lookup::Keys | Lookup::Certificate { .. } => panic!("{lookup:?}"),
             }
         };
         let most = if self.endpoint.is_some() { 4 } else { 2 };
-        let most = most + usize::from(self.lookups.contains(&UserDataLookup::ClusterInfo));
+        let most = most + usize::from(self.lookups.contains(&Lookup::ClusterInfo));
         assert!(self.lookups.len() <= most, "{:?}", self.lookups);
         let shown = format!("{:?} {snapshot:?}", (&decision.actions, &decision.reason));
         for hidden in [PASSWORD, TOKEN, TOKEN_SECRET] {

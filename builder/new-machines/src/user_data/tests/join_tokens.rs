@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, TOKEN_SECRET, join_config_with};
+use crate::snapshot::Lookup;
 use crate::user_data::content::MachineContent;
-use crate::user_data::decide::UserDataLookup;
 use crate::user_data::join_tokens::{ClusterInfo, JoinTokens};
 use crate::user_data::target;
 use crate::user_data::view::notices;
@@ -145,12 +145,12 @@ fn a_token_that_expires_changes_the_condition_alone() {
     }
     // It stays while nothing changes, also between two checks.
     let reason = fixture.pass().reason;
-    fixture.is_current = true;
+    fixture.is_checked = true;
     let decision = fixture.pass();
     assert_eq!((decision.actions.len(), decision.reason), (0, reason));
 
     // A new token.
-    fixture.is_current = false;
+    fixture.is_checked = false;
     fixture.join = join(&jwt(r#"{"exp":4000000000}"#));
     assert_eq!(fixture.pass().actions.len(), 2);
     assert_eq!(fixture.reason(), ("True", "Current"));
@@ -176,7 +176,7 @@ fn a_bootstrap_token_without_a_signature_is_reported() {
             ..Fixture::new()
         };
         fixture.pass();
-        assert!(fixture.lookups.contains(&UserDataLookup::ClusterInfo), "{what}");
+        assert!(fixture.lookups.contains(&Lookup::ClusterInfo), "{what}");
         assert_eq!(fixture.reason(), ("True", want), "{what}");
         let message = &fixture.condition().unwrap().message;
         let is_reported = message.contains("may not join the cluster: bootstrap token abcdef");

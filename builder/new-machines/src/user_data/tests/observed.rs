@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::fixture::Fixture;
-use crate::user_data::observe::{affected_configs, inputs, observe};
+use crate::observe::{affected_keys, observe, server_key};
+use crate::snapshot::{Subject, UserData};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
@@ -34,6 +35,20 @@ fn config(name: &str, secret: Option<&str>) -> MachineOsConfig {
     config
 }
 
+fn user_data(cache: &ClusterCache, name: &str) -> Option<Box<UserData>> {
+    match observe(cache, name)?.subject {
+        Subject::UserData(user_data) => Some(user_data),
+        Subject::Server(_) => panic!("{name}"),
+    }
+}
+
+/// The MachineOSConfigs that a change affects.
+fn affected_configs(cache: &ClusterCache, trigger: &Trigger) -> BTreeSet<String> {
+    let mut keys = affected_keys(cache, trigger);
+    keys.remove(&server_key());
+    keys
+}
+
 #[test]
 fn a_pool_without_user_data_is_left_alone() {
     let mut deleting = config("deleting", Some("machines/c"));
@@ -48,8 +63,8 @@ fn a_pool_without_user_data_is_left_alone() {
     assert!(observe(&cache, "b").is_none());
     assert!(observe(&cache, "none").is_none());
     assert!(observe(&cache, "deleting").is_none());
-    assert!(observe(&cache, "a").unwrap().sharing.is_empty());
-    assert_eq!(observe(&cache, "c").unwrap().sharing, ["d"]);
+    assert!(user_data(&cache, "a").unwrap().sharing.is_empty());
+    assert_eq!(user_data(&cache, "c").unwrap().sharing, ["d"]);
     let names = |trigger| -> BTreeSet<String> { affected_configs(&cache, &trigger) };
     let all = ["a", "c", "d", "deleting"].map(str::to_owned);
     assert_eq!(names(Trigger::All), all.clone().into());
@@ -78,8 +93,8 @@ fn rivals_of_a_pool_are_those_that_stay() {
         deleting,
         config("infra", Some("machines/infra")),
     ]);
-    assert_eq!(observe(&cache, "a").unwrap().rivals, ["b", "c"]);
-    assert!(observe(&cache, "infra").unwrap().rivals.is_empty());
+    assert_eq!(user_data(&cache, "a").unwrap().rivals, ["b", "c"]);
+    assert!(user_data(&cache, "infra").unwrap().rivals.is_empty());
     // The others of its pool may be alone again.
     let trigger = Trigger::Config("gone".to_owned(), "worker".to_owned());
     assert!(affected_configs(&cache, &trigger).iter().eq(["a", "b", "gone"]));
@@ -88,7 +103,7 @@ fn rivals_of_a_pool_are_those_that_stay() {
 #[test]
 fn the_inputs_are_what_the_config_is_made_of() {
     type Change = fn(&mut Fixture);
-    let digest = |fixture: &Fixture| inputs(&fixture.snapshot());
+    let digest = |fixture: &Fixture| fixture.snapshot().inputs();
     let before = digest(&Fixture::new());
     let cases: [(&str, Change, bool); 9] = [
         ("another image", |it| it.serve(2), true),

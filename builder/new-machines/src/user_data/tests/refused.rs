@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::fixture::{Fixture, TOKEN, pin};
-use crate::user_data::decide::UserDataLookup;
+use crate::snapshot::Lookup;
 use mosb_cluster::user_data_secret::MAX_SECRET_SIZE;
 use mosb_plan::api::{condition, labels};
 use mosb_reconcile::waits::SECRET_REFUSED;
@@ -245,6 +245,6 @@ fn a_secret_that_may_not_be_written_costs_no_other_request() {
     let mut fixture = Fixture::new();
     fixture.secret_mut().metadata.labels = None;
     fixture.pass();
-    let secrets = |it: &UserDataLookup| matches!(it, UserDataLookup::Secret(_));
+    let secrets = |it: &Lookup| matches!(it, Lookup::Secret(_));
     assert!(fixture.lookups.iter().all(secrets), "{:?}", fixture.lookups);
 }

@@ -1,22 +1,58 @@
-//! Takes the snapshot of a MachineOSConfig from the cache. Pure: it sends no requests.
+//! Takes the snapshot of a key from the cache. Pure: it sends no requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::condition::USER_DATA;
-use super::snapshot::{UserDataLookupResults, UserDataSnapshot};
+use crate::ignition_server::server_secret;
+use crate::snapshot::{LookupResults, Server, Snapshot, Subject, UserData};
+use crate::user_data::USER_DATA;
 use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
 use mosb_cluster::cluster_names::IGNITION_AUTHORITY;
 use mosb_cluster::versions::{self, Versions};
 use mosb_plan::api::cluster_settings::Endpoint;
-use mosb_plan::api::rollout::History;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
 use mosb_reconcile::Problem;
-use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::watch::IndexKey;
 
-/// The snapshot of the MachineOSConfig of this name; none without user data.
-pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapshot> {
+/// The key of the server. It is not the name of an object.
+pub fn server_key() -> String {
+    server_secret().to_string()
+}
+
+/// The snapshot of a key; none if there is nothing to do for it.
+pub fn observe(cache: &ClusterCache, key: &str) -> Option<Snapshot> {
+    let subject = if key == server_key() {
+        Subject::Server(server(cache)?)
+    } else {
+        Subject::UserData(Box::new(user_data(cache, key)?))
+    };
+    let snapshot = Snapshot {
+        namespace: cache.namespace.clone(),
+        endpoint: endpoint(cache),
+        subject,
+        is_checked: false,
+        lookup_results: LookupResults::default(),
+    };
+    Some(snapshot)
+}
+
+/// The server; none if `deploy/ignition-server` is not installed, if the settings can't be read, or
+/// if another controller makes the user data of machines.
+fn server(cache: &ClusterCache) -> Option<Server> {
+    let authority = cache.secrets.get(IGNITION_AUTHORITY)?;
+    if cache.settings().is_err() || cache.other_renderer().is_some() {
+        return None;
+    }
+    let with_user_data = cache.configs.filter_list(|config| {
+        config.metadata.annotations.contains_key(labels::USER_DATA)
+            && !config.metadata.is_being_deleted()
+    });
+    let pools = with_user_data.iter().map(|config| config.spec.machine_config_pool.name.clone());
+    Some(Server { pools: pools.collect(), authority_version: authority.resource_version.clone() })
+}
+
+/// The MachineOSConfig of this name; none without user data.
+fn user_data(cache: &ClusterCache, name: &str) -> Option<UserData> {
     let config = cache.configs.get(name)?;
     if config.metadata.is_being_deleted() || !is_concerned(&config) {
         return None;
@@ -27,17 +63,13 @@ pub(super) fn observe(cache: &ClusterCache, name: &str) -> Option<UserDataSnapsh
         let others = others.filter(|other| other.name != name && !other.is_being_deleted());
         others.map(|other| other.name.clone()).collect()
     };
-    Some(UserDataSnapshot {
+    Some(UserData {
         builds: builds.iter().map(|build| (**build).clone()).collect(),
         rivals: others(of_pool(cache, &config.spec.machine_config_pool.name)),
         sharing: others(with_secret_of(cache, &config)),
         other_controller: cache.other_renderer(),
-        namespace: cache.namespace.clone(),
-        endpoint: endpoint(cache),
         versions: versions(cache, &config),
         config: (*config).clone(),
-        is_current: false,
-        lookup_results: UserDataLookupResults::default(),
     })
 }
 
@@ -79,13 +111,13 @@ fn versions(cache: &ClusterCache, config: &MachineOsConfig) -> Versions {
     versions
 }
 
-/// The MachineOSConfigs that a change affects.
-pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> {
+/// The keys that a change affects.
+pub fn affected_keys(cache: &ClusterCache, trigger: &Trigger) -> BTreeSet<String> {
     let all = || -> BTreeSet<String> {
         let concerned = cache.configs.filter_list(is_concerned);
         concerned.iter().map(|config| config.metadata.name.clone()).collect()
     };
-    match cause {
+    let (mut keys, affects_server) = match trigger {
         // One that named the same Secret or pool before is tried again by itself.
         Trigger::Config(name, pool) => {
             let config = cache.configs.get(name);
@@ -93,36 +125,21 @@ pub(super) fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSe
             others.retain(|other| is_concerned(other));
             others.extend(config.iter().flat_map(|config| with_secret_of(cache, config)));
             let names = others.iter().map(|other| other.metadata.name.clone());
-            names.chain([name.clone()]).collect()
+            (names.chain([name.clone()]).collect(), true)
         }
-        Trigger::ManagedObject(name) => [name.clone()].into(),
+        Trigger::ManagedObject(name) => ([name.clone()].into(), false),
         // Few of them have user data, and a pass with unchanged inputs reads nothing.
-        Trigger::All | Trigger::Secret(_) => all(),
+        Trigger::All => (all(), true),
+        Trigger::Secret(name) => (all(), name == IGNITION_AUTHORITY),
         Trigger::Pool(_)
         | Trigger::MachineConfig(..)
         | Trigger::Machine(_)
         | Trigger::NodeJob { .. }
         | Trigger::BootImages
-        | Trigger::Unrelated => BTreeSet::new(),
+        | Trigger::Unrelated => return BTreeSet::new(),
+    };
+    if affects_server {
+        keys.insert(server_key());
     }
-}
-
-/// A hash of everything that the content follows from, except the Secret itself, which no watch
-/// shows.
-pub(super) fn inputs(snapshot: &UserDataSnapshot) -> InputsHash {
-    let config = &snapshot.config;
-    let annotation = |key: &str| config.metadata.annotation(key);
-    let builds = snapshot.builds.iter().map(|build| (&build.metadata.name, build.status.image()));
-    let history = History::of(&config.metadata);
-    let images = history.entries().iter().map(|entry| (&entry.image, &entry.config));
-    InputsHash::of(&(
-        (annotation(labels::USER_DATA), annotation(labels::ROLLOUT_BUILD)),
-        (&config.metadata.uid, &config.spec),
-        (&config.status.current_image_pull_spec, &config.status.machine_os_build),
-        builds.collect::<Vec<_>>(),
-        images.collect::<Vec<_>>(),
-        (&snapshot.rivals, &snapshot.sharing, &snapshot.other_controller),
-        &snapshot.versions,
-        &snapshot.endpoint,
-    ))
+    keys
 }

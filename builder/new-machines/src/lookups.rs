@@ -1,16 +1,16 @@
-//! Resolves the lookups: reads the Secret, and what its config is made of.
+//! Resolves the lookups: reads Secrets, and what a config is made of; generates keys.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use kube::{Api, Client};
 
-use super::content::MachineInputs;
-use super::decide::UserDataLookup;
-use super::join_tokens::ClusterInfo;
-use super::machine_inputs::new_machine;
-use super::snapshot::UserDataSnapshot;
+use crate::ignition_server::{ServerKeys, authority_secret};
+use crate::snapshot::{Lookup, Snapshot, Subject};
+use crate::user_data::{ClusterInfo, MachineInputs, new_machine};
 use mosb_cluster::cluster_names::{CLUSTER_INFO, PUBLIC_NAMESPACE};
 use mosb_cluster::resolver::{NO_RENDERED_CONFIG, Resolver};
-use mosb_cluster::user_data_secret::read_secret;
+use mosb_cluster::user_data_secret::{FoundSecret, read_secret};
+use mosb_ignition_server::AuthorityError;
 use mosb_plan::api::MachineOsConfig;
 use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::driver::NoDecision;
@@ -20,33 +20,62 @@ use mosb_reconcile::{Error, Problem};
 use mosb_types::ErrorClass;
 
 /// Adds the results of all lookups to the snapshot.
-pub(super) async fn look_up(
+pub async fn look_up(
     resolver: &Resolver,
-    lookups: &[UserDataLookup],
-    snapshot: &mut UserDataSnapshot,
+    lookups: &[Lookup],
+    snapshot: &mut Snapshot,
 ) -> Result<(), NoDecision> {
     for lookup in lookups {
-        match lookup {
-            UserDataLookup::Secret(secret) => {
+        match (lookup, &snapshot.subject) {
+            (Lookup::Secret(secret), _) => {
                 let found = read_secret(resolver, secret).await?;
                 snapshot.lookup_results.secrets.insert(secret.clone(), found);
             }
-            UserDataLookup::Inputs(target) => {
-                let inputs = inputs(resolver, &snapshot.config, target).await?;
+            (Lookup::Inputs(target), Subject::UserData(user_data)) => {
+                let inputs = inputs(resolver, &user_data.config, target).await?;
                 snapshot.lookup_results.inputs = Some(inputs);
             }
-            UserDataLookup::ClusterInfo => {
+            (Lookup::ClusterInfo, _) => {
                 let info = read_cluster_info(&resolver.client).await?;
                 snapshot.lookup_results.cluster_info = Some(info);
             }
+            (Lookup::Keys | Lookup::Certificate { .. }, _) => {
+                generate(lookup, snapshot, Timestamp::now())
+                    .map_err(|error| ApplyError::Problem(error.into()))?;
+            }
+            (Lookup::Inputs(_), Subject::Server(_)) => {}
         }
+    }
+    Ok(())
+}
+
+/// Makes the keys, or the certificate, that a decision lacks.
+pub fn generate(
+    lookup: &Lookup,
+    snapshot: &mut Snapshot,
+    now: Timestamp,
+) -> Result<(), AuthorityError> {
+    let secret = authority_secret(&snapshot.namespace);
+    let results = &mut snapshot.lookup_results;
+    let Some(FoundSecret::Found(authority)) = results.secrets.get(&secret) else {
+        return Ok(());
+    };
+    match lookup {
+        Lookup::Keys => results.keys = Some(ServerKeys::renew(authority.expose(), now)?),
+        Lookup::Certificate { host } => {
+            let keys = results.keys.clone().or_else(|| ServerKeys::in_secret(authority.expose()));
+            if let Some(keys) = keys {
+                results.certificate = Some(keys.authority.issue(host, now)?);
+            }
+        }
+        Lookup::Secret(_) | Lookup::Inputs(_) | Lookup::ClusterInfo => {}
     }
     Ok(())
 }
 
 /// Reads ConfigMap `cluster-info`. Clusters that were not made by kubeadm may not have it, and the
 /// right to it is optional.
-pub(super) async fn read_cluster_info(client: &Client) -> Result<ClusterInfo, Error> {
+pub async fn read_cluster_info(client: &Client) -> Result<ClusterInfo, Error> {
     let api: Api<v1::ConfigMap> = Api::namespaced(client.clone(), PUBLIC_NAMESPACE);
     match api.get(CLUSTER_INFO).await {
         Ok(info) => Ok(info.into()),

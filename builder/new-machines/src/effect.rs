@@ -1,4 +1,4 @@
-//! Writes the Secret with the user data of a pool's new machines.
+//! Writes a Secret of new machines.
 
 use std::fmt;
 
@@ -12,39 +12,32 @@ use mosb_reconcile::write::{
 };
 use mosb_types::Secret as Hidden;
 
-pub type Action = mosb_reconcile::write::Action<UserDataWrite>;
+pub type Action = mosb_reconcile::write::Action<SecretWrite>;
 
 /// A write of the Secret. It has the UID and the resourceVersion that it was decided on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct UserDataWrite {
+pub struct SecretWrite {
     pub secret: SecretRef,
     pub object: Hidden<SecretObject>,
 }
 
-/// Applies the actions of the controllers of user data.
+/// Applies the actions of the controller.
 #[derive(Debug, Clone)]
-pub struct UserDataExecutor(pub Executor);
+pub struct SecretExecutor(pub Executor);
 
-impl UserDataExecutor {
-    /// See [`Executor::apply_all`].
-    pub async fn apply_all(
-        &self,
-        actions: &[Action],
-        pass: &mut ReconcilePass<()>,
-    ) -> Result<(), ApplyError> {
-        self.0.apply_all(actions, self, pass).await
-    }
-}
-
-impl Effects for UserDataExecutor {
-    type Effect = UserDataWrite;
+impl Effects for SecretExecutor {
+    type Effect = SecretWrite;
     type State = ();
+
+    fn executor(&self) -> &Executor {
+        &self.0
+    }
 
     /// Replaces the Secret in the version that was read. If it was changed meanwhile, or is another
     /// one now, it is read again.
     async fn apply_effect(
         &self,
-        write: &UserDataWrite,
+        write: &SecretWrite,
         _: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
         let api: Api<Secret> = Api::namespaced(self.0.client.clone(), write.secret.namespace());
@@ -55,7 +48,7 @@ impl Effects for UserDataExecutor {
 }
 
 /// For the log.
-impl fmt::Display for UserDataWrite {
+impl fmt::Display for SecretWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "writing secret {}", self.secret)
     }
@@ -81,7 +74,7 @@ mod tests {
         ] {
             let object = json!({ "apiVersion": "v1", "kind": "Secret",
                 "metadata": { "name": "x", "uid": "u", "resourceVersion": "7" } });
-            let action = Action::Effect(UserDataWrite {
+            let action = Action::Effect(SecretWrite {
                 secret: "machines/x".parse().unwrap(),
                 object: Hidden::new(SecretObject(serde_json::from_value(object.clone()).unwrap())),
             });
@@ -89,7 +82,7 @@ mod tests {
                 200 => request.body.clone().into(),
                 code => FakeAnswer::failure(code),
             });
-            let executor = UserDataExecutor(Executor::from(&api));
+            let executor = SecretExecutor(Executor::from(&api));
             let done = executor.apply_all(&[action], &mut ReconcilePass::default()).await;
             assert_eq!(done.err().map(|error| error.to_string()).as_deref(), want, "{code}");
             let sent = api.requests();

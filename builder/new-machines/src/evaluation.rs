@@ -1,19 +1,41 @@
-//! Why the user data of a pool's new machines is as it is.
+//! What the Secrets should have, or why they stay as they are.
 
 use std::fmt;
 
-/// The state of the user data, for the log and the condition.
+use crate::effect::SecretWrite;
+use crate::snapshot::Lookup;
+
+/// The result of evaluating a snapshot. An error is why the Secrets stay as they are.
+pub type Evaluated = Result<Evaluation, Refusal>;
+
+#[derive(Debug)]
+pub enum Evaluation {
+    LookUp(Lookup),
+    /// Nothing changed since the Secrets were read.
+    Checked(Reason),
+    /// The Secrets were read. The writes are in this order: what one refers to is there before.
+    Read {
+        writes: Vec<SecretWrite>,
+        reason: Reason,
+    },
+}
+
+/// The state of what new machines boot with, for the log and the condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UserDataReason {
+pub enum Reason {
+    LookingUp,
     /// The annotation was removed.
     Off,
-    LookingUp,
     /// The Secret has the config, or gets it now.
     Current {
         joining: Joining,
         message: String,
     },
-    /// The Secret stays as it is.
+    /// The endpoint is not set.
+    NothingServed,
+    /// The server's Secrets have what they need for this many pools, or get it now.
+    Served(usize),
+    /// The Secrets stay as they are.
     Refused(Refusal),
 }
 
@@ -40,7 +62,7 @@ impl Joining {
     }
 }
 
-/// Why a Secret stays as it is.
+/// Why Secrets stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// One word for programs.
@@ -55,12 +77,16 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for UserDataReason {
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Off => f.write_str("there is no user data"),
             Self::LookingUp => f.write_str("reading the Secret and what its config is made of"),
+            Self::Off => f.write_str("there is no user data"),
             Self::Current { message, .. } => f.write_str(message),
+            Self::NothingServed => {
+                f.write_str("userData.endpoint is not set, so nothing is served")
+            }
+            Self::Served(pools) => write!(f, "its Secrets are current, for {pools} pools"),
             Self::Refused(refusal) => f.write_str(&refusal.message),
         }
     }

@@ -1,104 +1,31 @@
-//! Decides what to write into the Secret. Pure: a snapshot gives the actions.
+//! Evaluates which user data a Secret should have. Pure.
 
 use jiff::Timestamp;
 
 use super::content::MachineContent;
 use super::join_tokens::ClusterInfo;
-use super::reason::{Joining, Refusal, UserDataReason};
 use super::served_config::ServingPlace;
-use super::snapshot::UserDataSnapshot;
 use super::{condition, target};
+use crate::effect::SecretWrite;
+use crate::evaluation::{Evaluated, Evaluation, Joining, Reason, Refusal};
 use crate::ignition_server::{authority_secret, server_secret};
-use crate::user_data::{Action, UserDataWrite};
+use crate::snapshot::{Lookup, Snapshot, UserData};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{
     FoundSecret, MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret,
 };
 use mosb_plan::api::labels;
-use mosb_plan::api::rollout::NodeTarget;
-use mosb_reconcile::driver::Decision;
-use mosb_reconcile::waits::{SECRET_RECHECK, SECRET_REFUSED};
 use mosb_types::{Diagnostic as _, Secret};
-
-/// What to do about the user data.
-pub type UserDataDecision = Decision<UserDataLookup, UserDataReason, UserDataWrite>;
-
-/// A fact that the watches don't show.
-#[derive(Debug, Clone, PartialEq)]
-pub enum UserDataLookup {
-    /// A Secret. Result: its entry in `secrets` of the results.
-    Secret(SecretRef),
-    /// What the config of machines with this image is made of. Result: `inputs` of the results.
-    Inputs(Box<NodeTarget>),
-    /// The bootstrap tokens that are alive. Result: `cluster_info` of the results.
-    ClusterInfo,
-}
 
 /// Reason of the condition: what the config is made of can't be read.
 const INPUTS_UNREADABLE: &str = "InputsUnreadable";
 
-pub fn decide(snapshot: &UserDataSnapshot, now: Timestamp) -> UserDataDecision {
-    let config = &snapshot.config;
-    match evaluate(snapshot, now) {
-        Ok(Evaluation::LookUp(lookup)) => {
-            UserDataDecision::looking_up(lookup, UserDataReason::LookingUp)
-        }
-        Ok(Evaluation::Off) => {
-            let reason = UserDataReason::Off;
-            let report = condition::report(config, &reason, now);
-            UserDataDecision::of(reason, report.into_iter().collect())
-        }
-        Ok(Evaluation::Checked(reason)) => UserDataDecision {
-            requeue_after: Some(SECRET_RECHECK),
-            ..UserDataDecision::unchanged(reason)
-        },
-        Ok(Evaluation::Current { writes, joining, message }) => {
-            let reason = UserDataReason::Current { joining, message };
-            let writes = writes.into_iter().map(Action::Effect);
-            // The condition comes last: it describes what was written.
-            let actions = writes.chain(condition::report(config, &reason, now));
-            UserDataDecision {
-                requeue_after: Some(SECRET_RECHECK),
-                ..UserDataDecision::of(reason, actions.collect())
-            }
-        }
-        Err(refusal) => refuse(snapshot, refusal, now),
-    }
-}
-
-/// The decision that leaves the Secret as it is, and reports why.
-pub(super) fn refuse(
-    snapshot: &UserDataSnapshot,
-    refusal: Refusal,
-    now: Timestamp,
-) -> UserDataDecision {
-    let reason = UserDataReason::Refused(refusal);
-    let report = condition::report(&snapshot.config, &reason, now);
-    UserDataDecision {
-        requeue_after: Some(SECRET_REFUSED),
-        ..UserDataDecision::of(reason, report.into_iter().collect())
-    }
-}
-
-enum Evaluation {
-    Off,
-    LookUp(UserDataLookup),
-    /// Nothing changed since the Secret was read.
-    Checked(UserDataReason),
-    Current {
-        /// What machines fetch is there before the stub that fetches it.
-        writes: Vec<UserDataWrite>,
-        joining: Joining,
-        message: String,
-    },
-}
-
-fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, Refusal> {
-    let config = &snapshot.config;
+pub fn evaluate(snapshot: &Snapshot, user_data: &UserData, now: Timestamp) -> Evaluated {
+    let config = &user_data.config;
     let Some(value) = config.metadata.annotations.get(labels::USER_DATA) else {
-        return Ok(Evaluation::Off);
+        return Ok(Evaluation::Read { writes: Vec::new(), reason: Reason::Off });
     };
-    if let Some(who) = &snapshot.other_controller {
+    if let Some(who) = &user_data.other_controller {
         let message = format!(
             "{who} makes the user data of machines here, so mosb does not; remove the annotation {}, or scale the other one to 0",
             labels::USER_DATA
@@ -120,16 +47,16 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
         );
         return Err(Refusal::new("BadAnnotation", message));
     }
-    if !snapshot.rivals.is_empty() {
+    if !user_data.rivals.is_empty() {
         let message = format!(
             "more than one MachineOSConfig for pool {}: {}, {}; delete all but one",
             config.spec.machine_config_pool.name,
             config.metadata.name,
-            snapshot.rivals.join(", ")
+            user_data.rivals.join(", ")
         );
         return Err(Refusal::new("Rivals", message));
     }
-    let found = target::current(config, &snapshot.builds)
+    let found = target::current(config, &user_data.builds)
         .map_err(|error| Refusal::new(error.reason, error.message))?;
     let Some((build, target)) = found else {
         let message = format!(
@@ -138,19 +65,19 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
         );
         return Err(Refusal::new("NoImage", message));
     };
-    if snapshot.is_current
+    if snapshot.is_checked
         && let Some(reason) = condition::current(config)
     {
         return Ok(Evaluation::Checked(reason));
     }
     let secrets = &snapshot.lookup_results.secrets;
     let there = match secrets.get(&secret) {
-        None => return Ok(Evaluation::LookUp(UserDataLookup::Secret(secret))),
+        None => return Ok(Evaluation::LookUp(Lookup::Secret(secret))),
         Some(found) => readable(&secret, found)?,
     };
     // A Secret that mosb may not write needs no other lookup.
     there.expose().check().map_err(|unwritable| describe(&secret, unwritable))?;
-    check_owner(snapshot, &secret, there.expose())?;
+    check_owner(user_data, &secret, there.expose())?;
     let mut place = None;
     let endpoint = snapshot.endpoint.as_ref();
     let endpoint = endpoint.map_err(|message| Refusal::new(INPUTS_UNREADABLE, message))?;
@@ -158,12 +85,12 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
         let (authority, server) = (authority_secret(&snapshot.namespace), server_secret());
         let missing = [authority, server].into_iter().find(|one| !secrets.contains_key(one));
         if let Some(missing) = missing {
-            return Ok(Evaluation::LookUp(UserDataLookup::Secret(missing)));
+            return Ok(Evaluation::LookUp(Lookup::Secret(missing)));
         }
         place = Some(ServingPlace::new(endpoint, secrets, &snapshot.namespace)?);
     }
     let content = match &snapshot.lookup_results.inputs {
-        None => return Ok(Evaluation::LookUp(UserDataLookup::Inputs(Box::new(target)))),
+        None => return Ok(Evaluation::LookUp(Lookup::Inputs(Box::new(target)))),
         Some(Err(problem)) => return Err(Refusal::new(INPUTS_UNREADABLE, &*problem.message)),
         Some(Ok(inputs)) => MachineContent::new(inputs, None).map_err(|error| {
             let reason = match error.code() {
@@ -176,7 +103,7 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
     };
     let info = match &snapshot.lookup_results.cluster_info {
         None if content.needs_cluster_info() => {
-            return Ok(Evaluation::LookUp(UserDataLookup::ClusterInfo));
+            return Ok(Evaluation::LookUp(Lookup::ClusterInfo));
         }
         found => found.as_ref().unwrap_or(&ClusterInfo::Unknown),
     };
@@ -194,28 +121,28 @@ fn evaluate(snapshot: &UserDataSnapshot, now: Timestamp) -> Result<Evaluation, R
     let newer = newer.map_err(|unwritable| describe(&secret, unwritable))?;
     let found = (build, target);
     let message = condition::message(&secret, &found, &content, served.as_ref(), &ended);
-    let own = newer.map(|object| UserDataWrite { secret, object: Secret::new(object) });
+    let own = newer.map(|object| SecretWrite { secret, object: Secret::new(object) });
     let writes = served.and_then(|served| served.write).into_iter().chain(own).collect();
-    Ok(Evaluation::Current { writes, joining, message })
+    Ok(Evaluation::Read { writes, reason: Reason::Current { joining, message } })
 }
 
 /// Another MachineOSConfig that names the Secret changes nothing for the one that has it.
 fn check_owner(
-    snapshot: &UserDataSnapshot,
+    user_data: &UserData,
     secret: &SecretRef,
     there: &UserDataSecret,
 ) -> Result<(), Refusal> {
     let cause = match there.owner() {
-        Some(owner) if owner.is(&snapshot.config.metadata) => return Ok(()),
+        Some(owner) if owner.is(&user_data.config.metadata) => return Ok(()),
         Some(owner) => format!(
             "it has the user data of MachineOSConfig {}; name another one, or remove its annotation {} if that has ended",
             owner.name(),
             labels::USER_DATA_OWNER
         ),
-        None if snapshot.sharing.is_empty() => return Ok(()),
+        None if user_data.sharing.is_empty() => return Ok(()),
         None => format!(
             "MachineOSConfig {} names it too; give each pool a Secret of its own",
-            snapshot.sharing.join(", ")
+            user_data.sharing.join(", ")
         ),
     };
     Err(Refusal::new("SecretShared", format!("secret {secret}: {cause}")))
