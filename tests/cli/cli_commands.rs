@@ -168,6 +168,44 @@ fn diff_reports_changes_by_its_exit_code() {
 }
 
 #[test]
+fn the_os_of_any_two_images_is_compared() {
+    let desk = Desk::new();
+    let tree = Tree::new().file("etc/hosts", 0o600, "127.0.0.1 localhost\n").file(
+        "usr/lib/modules/6.1/vmlinuz",
+        0o644,
+        "kernel",
+    );
+    let image = Image::new().label("version", "2").layer(Compression::Gzip, tree.tar());
+    Layout::at(desk.at("base")).put("next", &image);
+    let (code, diff) = desk.object("diff oci:base:os oci:base:next --files");
+    let os = &diff["os"];
+    assert_eq!((code, &diff["same"], &os["kernel"]), (1, &json!(false), &json!({ "to": "6.1" })));
+    let list = os["files"]["list"].as_array().unwrap();
+    let of = |path: &str| &list.iter().find(|entry| entry["path"] == path).unwrap()["what"];
+    assert_eq!(of("/etc/hosts"), &json!(["mode"]));
+    assert_eq!(of("/usr/notes"), &json!([]));
+    assert_eq!(desk.object("diff oci:base:os oci:base:os").0, 0);
+
+    // Of images of mosb, the OS is compared if their bases differ.
+    desk.write("other.json", &config(OTHER, "a"));
+    for (config, base, output) in
+        [("worker.yaml", "os", "a"), ("other.json", "os", "b"), ("worker.yaml", "next", "c")]
+    {
+        desk.object(&format!("build {config} --base oci:base:{base} --output oci:{output}"));
+    }
+    let (_, same_base) = desk.object(&format!("diff oci:a:{NAME} oci:b:{OTHER}"));
+    assert_eq!((&same_base["os"], &same_base["disruption"]), (&Value::Null, &json!("live")));
+    let (_, other_base) = desk.object(&format!("diff oci:a:{NAME} oci:c:{NAME}"));
+    assert_eq!(other_base["os"]["kernel"]["to"], "6.1");
+    assert_eq!(other_base["disruption"], "reboot");
+    let (code, mixed) = desk.object(&format!("diff oci:base:os oci:a:{NAME}"));
+    assert_eq!((code, &mixed["to"]["renderedConfig"]), (1, &json!(NAME)));
+    assert_eq!(desk.object("diff oci:base:os worker.yaml").1["code"], "not-built-by-mosb");
+    let markdown = desk.mosb.run(words("diff oci:base:os oci:base:next -o markdown")).text();
+    assert!(markdown.contains("- kernel: `none -> 6.1`"), "{markdown}");
+}
+
+#[test]
 fn a_plan_says_what_the_change_costs_machines() {
     let desk = Desk::new();
     let with = |path: &str, content: &str| {

@@ -21,7 +21,7 @@ use crate::hidden::Hidden;
 
 pub use builder::Builder;
 pub use finish::MissingContent;
-pub use frozen::{BaseTree, FrozenError, VERSION};
+pub use frozen::{BaseTree, Difference, FrozenError, Sided, VERSION};
 
 /// The type of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

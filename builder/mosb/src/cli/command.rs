@@ -183,6 +183,9 @@ impl Command {
             (Format::Name, _) if !matches!(self, Self::Render(_)) => {
                 usage("-o name belongs to `mosb render`; want -o text, json or yaml here")
             }
+            (Format::Markdown, _) if !matches!(self, Self::Diff(_)) => {
+                usage("-o markdown belongs to `mosb diff`; want -o text, json or yaml here")
+            }
             _ => Ok(()),
         }
     }

@@ -55,9 +55,12 @@ pub fn print<T: Object>(format: Format, object: &T) -> Result<(), Error> {
 pub fn print_cluster_object(format: Format, object: &Value) -> Result<(), Error> {
     print_text(&match format {
         Format::Json => json_text(object),
-        Format::Text | Format::Yaml | Format::Name | Format::Containerfile | Format::Configmap => {
-            yaml::to_text(object)
-        }
+        Format::Text
+        | Format::Yaml
+        | Format::Name
+        | Format::Markdown
+        | Format::Containerfile
+        | Format::Configmap => yaml::to_text(object),
     })
 }
 
@@ -81,8 +84,12 @@ fn shown<T: Object>(format: Format, object: &T) -> String {
     match format {
         Format::Json => json_text(&typed),
         Format::Yaml => yaml::to_text(&typed),
-        // `plan` and `render` print the other formats themselves.
-        Format::Text | Format::Containerfile | Format::Configmap | Format::Name => object.text(),
+        // `plan`, `render` and `diff` print the other formats themselves.
+        Format::Text
+        | Format::Containerfile
+        | Format::Configmap
+        | Format::Name
+        | Format::Markdown => object.text(),
     }
 }
 

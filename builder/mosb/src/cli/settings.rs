@@ -104,6 +104,8 @@ pub enum Format {
     Configmap,
     /// The name of a rendered config.
     Name,
+    /// What differs, for a pull request.
+    Markdown,
 }
 
 /// `--log-format`.

@@ -124,9 +124,11 @@ impl fmt::Display for BaseRelease {
     }
 }
 
+/// Where the directories of kernels are.
+pub(super) const MODULES: &str = "usr/lib/modules";
+
 /// A unified kernel, where `bootc container ukify` and kernel-install put it.
 fn unified_kernel(tree: &BaseTree) -> Option<String> {
-    const MODULES: &str = "usr/lib/modules";
     let kernels = tree.children(MODULES).into_iter();
     let kernels = kernels.map(|(name, _)| format!("{MODULES}/{}", String::from_utf8_lossy(name)));
     kernels.chain(["boot/EFI/Linux".to_owned()]).find_map(|directory| {
@@ -384,7 +386,7 @@ mod tests {
             let mut entries = BTreeMap::new();
             for file in files {
                 for (at, _) in file.match_indices('/') {
-                    entries.insert(file[..at].as_bytes().to_vec(), OwnedEntry::directory(0o755));
+                    entries.insert(file.as_bytes()[..at].to_vec(), OwnedEntry::directory(0o755));
                 }
                 entries.insert(file.as_bytes().to_vec(), OwnedEntry::file(b""));
             }

@@ -11,6 +11,7 @@
 //! - An owner and mode is 12 bytes: type, 0, mode (`u16`), user, group (`u32` each).
 //! - A content is 12 bytes: node, start and length in the data; sorted by node.
 
+mod difference;
 mod write;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Builder, Entry, Kind, OwnedEntry};
 use crate::Digest;
+pub use difference::{Difference, Sided};
 pub(super) use write::{Value, Writer};
 
 /// The version of a tree. It rises if the format changes, or the selection of
@@ -190,7 +192,10 @@ impl BaseTree {
 
     /// The bytes of a regular file, if they are among the [`retained`](super::retained) ones.
     pub fn content(&self, path: &str) -> Option<&[u8]> {
-        let node = self.find(path)?;
+        self.content_of(self.find(path)?)
+    }
+
+    fn content_of(&self, node: u32) -> Option<&[u8]> {
         let table = self.bytes.get(self.contents..self.data)?;
         let (mut low, mut high) = (0, table.len() / CONTENT);
         while low < high {

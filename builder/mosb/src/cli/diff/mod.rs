@@ -1,24 +1,31 @@
 //! `mosb diff`, and `mosb plan --previous`: what changes from one config or image to another.
 
+mod markdown;
+mod os_text;
 mod text;
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
+use tracing::warn;
 
 use super::arguments::{self, one_stdin, usage};
 use super::context::{CliContext, Session};
 use super::error::Error;
 use super::input::Input;
 use super::inspect::{BaseInfo, ImageInfo, info};
+use super::output::print_text;
+use super::settings::Format;
 use super::{ExitCode, Result, input, layers};
 use mosb_build::resolve::given_base_name;
-use mosb_image::Platform;
+use mosb_image::layer::Layer;
+use mosb_image::tree::BaseTree;
+use mosb_image::{DiffId, Platform};
 use mosb_plan::api::{RenderedConfig, yaml};
 use mosb_plan::plan::BuildPlan;
-use mosb_plan::plan::diff::{self, ChangeCost};
-use mosb_registry::Source;
+use mosb_plan::plan::diff::{self, ChangeCost, FileList, OsDiff, OsSide};
+use mosb_registry::{Resolved, Source, base_tree};
 pub use text::cost_lines;
 
 /// Shows what changes from one config or image to another
@@ -27,12 +34,17 @@ pub use text::cost_lines;
 /// For file contents, only size and digest are shown. For an image that was built with --base, give the same --base: the
 /// config is then compared as it would be built on that base.
 ///
+/// Of two images, whoever built them, the OS is compared too: kernel, files, users, groups, units, presets, labels.
+/// Only images with a rendered config can be compared with a config.
+///
 /// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
 ///
 /// Examples:
 ///
 ///   mosb diff registry.example.com/os/worker:rendered-worker-… worker.yaml
 ///   mosb diff oci:out:rendered-worker-… worker.yaml --base oci:fcos
+///
+///   mosb diff quay.io/fedora/fedora-coreos:stable quay.io/fedora/fedora-coreos:next -o markdown
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct DiffCommand {
@@ -48,6 +60,9 @@ pub struct DiffCommand {
     /// The platform to select from an index, such as linux/amd64
     #[arg(long, value_name = "OS/ARCH", value_parser = arguments::platform)]
     pub platform: Option<Platform>,
+    /// List each path of the OS that differs
+    #[arg(long)]
+    pub files: bool,
 }
 
 /// One side of a comparison.
@@ -85,7 +100,7 @@ impl DiffCommand {
     /// Rejects sides that can't be read or compared.
     ///
     /// # Errors
-    /// Stdin is given twice, or a base for images only.
+    /// Stdin is given twice, a base for images only, or a list of files for configs.
     pub fn check(&self) -> Result<()> {
         let configs = [&self.from, &self.to].into_iter().filter_map(Operand::config);
         one_stdin(configs, "diff - -: stdin can be read once; give a file for one of them")?;
@@ -93,6 +108,10 @@ impl DiffCommand {
             (Some(base), Operand::Image(_), Operand::Image(_)) => usage(format!(
                 "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
             )),
+            (_, Operand::Image(_), Operand::Image(_)) => Ok(()),
+            _ if self.files => usage(
+                "diff --files: lists what differs between two images; leave it out for a config",
+            ),
             _ => Ok(()),
         }
     }
@@ -117,9 +136,32 @@ impl DiffCommand {
             None => None,
         };
         let base = base.as_ref();
-        let changes = diff::Diff::between(&from.side(base)?, &to.side(base)?)?;
-        let same = changes.is_same();
-        session.print(&Diff { from: from.shown(), to: to.shown(), same, changes })?;
+        let (mut same, mut os) = (true, None);
+        let mut changes = match (&from.config, &to.config, from.images(&to)) {
+            (None, _, Some(_)) | (_, None, Some(_)) => diff::Diff::default(),
+            _ => diff::Diff::between(&from.side(base)?, &to.side(base)?)?,
+        };
+        if let Some((context, (before, after))) = context.zip(from.images(&to)) {
+            let (below, all) = before.differ_from(after)?;
+            let has_configs = from.config.is_some() && to.config.is_some();
+            if all && (self.files || below || !has_configs) {
+                let list = if self.files { FileList::Listed } else { FileList::Counted };
+                os = Some(before.os_diff(after, context, list).await?);
+                same = false;
+            }
+            if below || (all && !has_configs) {
+                changes = changes.on_other_os();
+            }
+        }
+        same &= changes.is_same();
+        let diff = Diff { from: from.shown(), to: to.shown(), same, os, changes };
+        match session.settings.format {
+            Format::Markdown => {
+                session.progress.end();
+                print_text(&diff.markdown())?;
+            }
+            _ => _ = session.print(&diff)?,
+        }
         Ok(if same { 0 } else { 1 })
     }
 }
@@ -147,26 +189,78 @@ pub async fn change(
 
 struct Read {
     operand: String,
-    config: RenderedConfig,
-    /// The image that contains the config.
-    image: Option<ImageInfo>,
+    /// `None` for an image that mosb did not build.
+    config: Option<RenderedConfig>,
+    image: Option<Image>,
+}
+
+/// An image that is compared.
+#[derive(Debug)]
+struct Image {
+    info: ImageInfo,
+    resolved: Resolved,
 }
 
 impl Read {
     fn shown(&self) -> Side {
-        let rendered_config = self.config.name().to_string();
+        let rendered_config = self.config.as_ref().map(|config| config.name().to_string());
         Side { operand: self.operand.clone(), rendered_config }
     }
 
     /// Plans the config on the base of its image, on the given base, or on the config's own.
-    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>, mosb_plan::plan::Error> {
+    fn side(&self, given: Option<&BaseInfo>) -> Result<diff::Side<'_>> {
+        let Some(config) = &self.config else {
+            return Err(Error::NotBuilt { image: self.operand.clone() }.into());
+        };
         let base = match (&self.image, given) {
-            (Some(image), _) => image.base.as_ref(),
+            (Some(image), _) => image.info.base.as_ref(),
             (None, Some(given)) => Some(given),
-            (None, None) => return diff::Side::of_config(&self.config),
+            (None, None) => return Ok(diff::Side::of_config(config)?),
         };
         let digest = base.and_then(|base| base.digest.as_ref()?.parse().ok());
-        diff::Side::on_base(&self.config, base.map(|base| base.name.as_str()), digest)
+        Ok(diff::Side::on_base(config, base.map(|base| base.name.as_str()), digest)?)
+    }
+
+    /// This and the other image, if both are images.
+    fn images<'a>(&'a self, other: &'a Self) -> Option<(&'a Image, &'a Image)> {
+        self.image.as_ref().zip(other.image.as_ref())
+    }
+}
+
+impl Image {
+    /// Whether the layers below the topmost ones differ, and whether anything does. A build of mosb that
+    /// runs nothing adds one layer, and the configs say what is in it.
+    fn differ_from(&self, other: &Self) -> Result<(bool, bool)> {
+        let layers = (layers::of_image(&self.resolved)?, layers::of_image(&other.resolved)?);
+        let diff_ids = |layers: &[Layer]| layers.iter().map(|it| it.diff_id).collect::<Vec<_>>();
+        let (before, after) = (diff_ids(&layers.0), diff_ids(&layers.1));
+        let below = |ids: &[DiffId]| ids.split_last().map(|(_, below)| below.to_vec());
+        let all = before != after || self.info.labels != other.info.labels;
+        Ok((below(&before) != below(&after), all))
+    }
+
+    /// What differs between the OS in this image and in another one.
+    async fn os_diff(&self, to: &Self, context: &CliContext, list: FileList) -> Result<OsDiff> {
+        let (before, after) = (self.tree(context).await?, to.tree(context).await?);
+        let labels = (self.info.labels.clone(), to.info.labels.clone());
+        let compare = move || {
+            let from = OsSide { tree: &before, labels: &labels.0 };
+            OsDiff::between(from, OsSide { tree: &after, labels: &labels.1 }, list)
+        };
+        Ok(spawn_blocking(compare).await.map_err(Error::stopped("comparing"))?)
+    }
+
+    /// The tree of the image: from the cache, or else from its layers.
+    async fn tree(&self, context: &CliContext) -> Result<BaseTree> {
+        context.progress.step(&format!("reading the tree of {}", self.info.image));
+        let (image, layers) = (&self.resolved, layers::of_image(&self.resolved)?);
+        let cache = context.cache.as_ref();
+        let obtained =
+            base_tree::obtain(cache, &image.manifest, &image.store, &layers, None).await?;
+        for warning in obtained.warnings {
+            warn!(code = warning.code, "{}", warning.message);
+        }
+        Ok(obtained.tree)
     }
 }
 
@@ -181,14 +275,14 @@ async fn read(
             let config = spawn_blocking(move || input::config(&input))
                 .await
                 .map_err(Error::stopped("reading"))??;
-            Ok(Read { operand, config, image: None })
+            Ok(Read { operand, config: Some(config), image: None })
         }
         (Operand::Image(source), Some(context)) => {
             let resolved = context.resolve("image", source, platform).await?;
             let info = info(&resolved)?;
             let operand = info.image.clone();
             if !info.built_by_mosb {
-                return Err(Error::NotBuilt { image: operand }.into());
+                return Ok(Read { operand, config: None, image: Some(Image { info, resolved }) });
             }
             context.progress.step("reading the config of the image");
             let bytes = layers::current_config(&resolved).await?;
@@ -196,7 +290,7 @@ async fn read(
                 .map_err(|source| Error::Yaml { file: operand.clone(), source })?;
             let config = RenderedConfig::from_value(value)
                 .map_err(|source| Error::Config { file: operand.clone(), source })?;
-            Ok(Read { operand, config, image: Some(info) })
+            Ok(Read { operand, config: Some(config), image: Some(Image { info, resolved }) })
         }
         (Operand::Image(_), None) => unreachable!("a context is made where an image is compared"),
     }
@@ -210,8 +304,12 @@ pub struct Diff {
     pub from: Side,
     /// After.
     pub to: Side,
-    /// Whether nothing changes.
+    /// Whether nothing changes. If only the layers of two images differ, in what their trees don't show, it
+    /// is false.
     pub same: bool,
+    /// Of two images: what changes of the OS in them. Absent if only what their configs say differs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<OsDiff>,
     /// All changes.
     #[serde(flatten)]
     pub changes: diff::Diff,
@@ -223,6 +321,7 @@ pub struct Diff {
 pub struct Side {
     /// The operand: a file, `stdin`, or an image with its digest.
     pub operand: String,
-    /// Name of its rendered MachineConfig.
-    pub rendered_config: String,
+    /// Name of its rendered MachineConfig; absent if mosb did not build the image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rendered_config: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Diff;
+use super::{Diff, Side, os_text};
 use crate::cli::output::Object;
 use crate::cli::page::{Page, size};
 use mosb_plan::plan::diff::{
@@ -16,10 +16,7 @@ impl Object for Diff {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        page.pairs(&[
-            ("from", Some(&format!("{} ({})", self.from.rendered_config, self.from.operand))),
-            ("to", Some(&format!("{} ({})", self.to.rendered_config, self.to.operand))),
-        ]);
+        page.pairs(&[("from", Some(&self.from.title())), ("to", Some(&self.to.title()))]);
         let changes = &self.changes;
         if self.same {
             page.section("Nothing changes.");
@@ -36,12 +33,25 @@ impl Object for Diff {
             page.section("Units");
             changes.units.iter().for_each(|unit| unit_lines(&mut page, unit));
         }
+        if let Some(os) = &self.os {
+            os_text::sections(&mut page, os);
+        }
         if !self.same {
             page.section("On machines that mosb brings images to (docs/what-reaches-a-machine.md)");
             cost_lines(&mut page, &changes.cost);
             page.findings(&changes.notes);
         }
         page.into_text()
+    }
+}
+
+impl Side {
+    /// Its rendered config, if it has one, and the operand.
+    pub fn title(&self) -> String {
+        match &self.rendered_config {
+            Some(name) => format!("{name} ({})", self.operand),
+            None => self.operand.clone(),
+        }
     }
 }
 
@@ -73,7 +83,7 @@ fn live_change(live: &LiveChange) -> String {
     format!("With mosb.dev/live-apply, they take it on while they run: {done}.")
 }
 
-fn sign(change: Change) -> char {
+pub(super) fn sign(change: Change) -> char {
     match change {
         Change::Added => '+',
         Change::Removed => '-',
@@ -81,7 +91,7 @@ fn sign(change: Change) -> char {
     }
 }
 
-fn setting_lines(page: &mut Page, setting: &SettingChange) {
+pub(super) fn setting_lines(page: &mut Page, setting: &SettingChange) {
     let value = |value: &Option<String>| value.clone().unwrap_or_default();
     match (&setting.from, &setting.to) {
         (None, None) => page.line(&format!("  {} {}", sign(setting.change), setting.field)),
@@ -97,7 +107,7 @@ fn setting_lines(page: &mut Page, setting: &SettingChange) {
     }
 }
 
-fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
+pub(super) fn path_lines(page: &mut Page, PathChange { path, changed }: &PathChange) {
     let sign = sign(changed.change);
     let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
         let state = changed.from.as_ref().or(changed.to.as_ref());
@@ -143,7 +153,7 @@ fn property(state: &PathState, what: &str) -> String {
     }
 }
 
-fn unit_lines(page: &mut Page, UnitChange { name, changed }: &UnitChange) {
+pub(super) fn unit_lines(page: &mut Page, UnitChange { name, changed }: &UnitChange) {
     page.line(&format!("  {} {name}", sign(changed.change)));
     let (Some(from), Some(to)) = (&changed.from, &changed.to) else {
         return;
@@ -177,8 +187,13 @@ fn content(state: Option<&ContentState>) -> String {
     let Some(state) = state else {
         return "none".to_owned();
     };
-    let digits = state.digest.get(..19).unwrap_or(&state.digest);
-    format!("{} ({digits}…)", size(state.size))
+    match &state.digest {
+        Some(digest) => {
+            format!("{} ({}…)", size(state.size), digest.get(..19).unwrap_or(digest))
+        }
+        // Two of them differ in this.
+        None => format!("{} B", state.size),
+    }
 }
 
 fn flag(flag: Option<bool>) -> String {

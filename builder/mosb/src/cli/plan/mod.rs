@@ -117,7 +117,11 @@ impl PlanCommand {
         match settings.format {
             Format::Containerfile => output::print_text(&containerfile::render(&plan)?)?,
             Format::Configmap => output::print_text(&config_maps(&plan)?)?,
-            format @ (Format::Text | Format::Json | Format::Yaml | Format::Name) => {
+            format @ (Format::Text
+            | Format::Json
+            | Format::Yaml
+            | Format::Name
+            | Format::Markdown) => {
                 let split = containerfile::split(&plan.request)?;
                 let hint = containerfile::hint(&split, &plan);
                 let stages = PlannedStage::all(&split, hint.as_ref(), &decided_names);

@@ -2,7 +2,7 @@
 
 use super::view::{Plan, PlanLayer, PlannedStage};
 use crate::cli::build::result::TreeSource;
-use crate::cli::diff::{Side, cost_lines};
+use crate::cli::diff::cost_lines;
 use crate::cli::files::{COLUMNS, path_row};
 use crate::cli::output::Object;
 use crate::cli::page::{Align, Page, count, size};
@@ -50,8 +50,7 @@ impl Object for Plan {
             }
         }
         if let Some(change) = &self.change {
-            let Side { operand, rendered_config } = &change.from;
-            page.section(&format!("On machines that have {rendered_config} ({operand})"));
+            page.section(&format!("On machines that have {}", change.from.title()));
             cost_lines(&mut page, &change.cost);
         }
         self.image_section(&mut page);

@@ -124,6 +124,8 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("version -o name", "mosb render"),
         ("diff a.yaml", "required"),
         ("diff oci:a oci:b --base oci:c", "leave it out"),
+        ("diff oci:a b.yaml --files", "leave it out"),
+        ("inspect oci:a -o markdown", "belongs to `mosb diff`"),
         ("diff a.yaml oci:b --base c", "registry host is missing"),
         ("inspect quay.io/x -q -v", "cannot be used"),
         ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),

@@ -133,7 +133,7 @@ fn a_containerfile_plan() {
             change: Some(PlannedChange {
                 from: Side {
                     operand: "before.yaml".to_owned(),
-                    rendered_config: RENDERED.to_owned(),
+                    rendered_config: Some(RENDERED.to_owned()),
                 },
                 cost: live(),
             }),

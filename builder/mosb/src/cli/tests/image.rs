@@ -1,5 +1,7 @@
 //! Images, what changes between them, the cache, and the checks of a preflight.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use super::{RENDERED, digest, hex, looks_like};
@@ -8,6 +10,7 @@ use crate::cli::cache::*;
 use crate::cli::diff::{Diff, Side};
 use crate::cli::files::*;
 use crate::cli::inspect::ImageInfo;
+use mosb_image::tree::{BaseTree, OwnedEntry};
 use mosb_plan::plan::diff;
 use mosb_plan::plan::live::{LiveAction, LiveChange};
 use mosb_types::Finding;
@@ -98,7 +101,7 @@ fn the_cache() {
 
 #[test]
 fn changes() {
-    let content = |of: &str, size| diff::ContentState { size, digest: digest(of) };
+    let content = |of: &str, size| diff::ContentState { size, digest: Some(digest(of)) };
     let file = |mode: &str, of| diff::PathState {
         kind: "file",
         mode: Some(mode.to_owned()),
@@ -132,12 +135,15 @@ fn changes() {
         content: None,
         dropins: [("20-b.conf".to_owned(), content("b", 21))].into(),
     };
-    let side =
-        |operand: &str| Side { operand: operand.to_owned(), rendered_config: RENDERED.to_owned() };
+    let side = |operand: &str| Side {
+        operand: operand.to_owned(),
+        rendered_config: Some(RENDERED.to_owned()),
+    };
     let differs = Diff {
         from: side("old.yaml"),
         to: side("new.yaml"),
         same: false,
+        os: None,
         changes: diff::Diff {
             settings: vec![
                 setting(
@@ -196,6 +202,47 @@ fn changes() {
     looks_like("diff-live", &Diff { changes, ..differs.clone() });
     let same = Diff { same: true, changes: diff::Diff::default(), ..differs };
     looks_like("diff-same", &same);
+}
+
+#[test]
+fn changes_of_an_os() {
+    let tree = |version: &str, files: &[(&str, &str)]| {
+        let kernel = format!("usr/lib/modules/{version}/vmlinuz");
+        let passwd = format!("root:x:0:0::/root:/bin/sh\nchrony:x:99{version}:99::/:/bin/false\n");
+        let files =
+            [(&*kernel, "kernel"), ("etc/passwd", &passwd)].into_iter().chain(files.to_vec());
+        BaseTree::from_entries(files.map(|(path, content)| {
+            (path.as_bytes().to_vec(), OwnedEntry::file(content.as_bytes()))
+        }))
+    };
+    let from = tree("6.1.140", &[("usr/bin/old|er", "1"), ("etc/group", "wheel:x:10:\n")]);
+    let to = tree(
+        "6.1.148",
+        &[
+            ("etc/group", "wheel:x:10:core\nchrony:x:99:\n"),
+            ("usr/lib/systemd/system/new.service", "[Service]\n"),
+            ("usr/lib/systemd/system-preset/90-a.preset", "enable new.service\n"),
+        ],
+    );
+    let labels = |version: &str| BTreeMap::from([("version".to_owned(), version.to_owned())]);
+    let labels = (labels("41.1"), labels("41.2"));
+    let (before, after) = (
+        diff::OsSide { tree: &from, labels: &labels.0 },
+        diff::OsSide { tree: &to, labels: &labels.1 },
+    );
+    let side = |operand: &str| Side { operand: operand.to_owned(), rendered_config: None };
+    let differs = Diff {
+        from: side("oci:base@sha256:one"),
+        to: side("oci:base@sha256:two"),
+        same: false,
+        os: Some(diff::OsDiff::between(before, after, diff::FileList::Listed)),
+        changes: diff::Diff::default().on_other_os(),
+    };
+    looks_like("diff-os", &differs);
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/cli"));
+    expect_test::expect_file![folder.join("diff-os.md")].assert_eq(&differs.markdown());
+    let os = diff::OsDiff::between(before, before, diff::FileList::Counted);
+    looks_like("diff-os-layers", &Diff { os: Some(os), ..differs });
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Contents are reported only by size and digest, and fields that mosb does not know only by name,
 //! so that no secret is shown.
 
+mod os;
 mod side;
 
 #[cfg(test)]
@@ -21,6 +22,10 @@ use super::var_files::may_lie_below_var;
 use crate::render::{self, Update};
 use mosb_image::Digest;
 use mosb_types::Finding;
+pub use os::{
+    DirectoryChanges, FileChanges, FileList, GroupChange, GroupState, KernelChange, OsDiff, OsSide,
+    UserChange, UserState, kernels,
+};
 pub use side::Side;
 
 /// How an entry changes.
@@ -120,7 +125,8 @@ pub struct Changed<S> {
     /// How it changes.
     pub change: Change,
     /// The properties that differ, if both sides have the entry. For a path: `type`, `content`, `append`,
-    /// `mode`, `user`, `group`, `target`, `overwrite`; for a unit: `enabled`, `masked`, `content`, `dropins`.
+    /// `mode`, `user`, `group`, `target`, `overwrite`; for a unit: `enabled`, `masked`, `content`, `dropins`;
+    /// for a user or group: the names of its other fields.
     pub what: Vec<&'static str>,
     /// Before.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +140,7 @@ pub struct Changed<S> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PathState {
-    /// `file`, `directory`, `symlink` or `hardlink`.
+    /// `file`, `directory`, `symlink` or `hardlink`; in the files of an OS also `other`.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Octal, four digits; absent if the config does not set it.
@@ -167,8 +173,9 @@ pub struct PathState {
 pub struct ContentState {
     /// Unpacked, in bytes.
     pub size: u64,
-    /// `sha256:…` of the unpacked bytes.
-    pub digest: String,
+    /// `sha256:…` of the unpacked bytes; absent if only the size of a file of the OS is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// A unit that changes.
@@ -203,7 +210,7 @@ pub struct UnitState {
 
 impl ContentState {
     fn of(bytes: &[u8]) -> Self {
-        Self { size: bytes.len() as u64, digest: Digest::of(bytes).to_string() }
+        Self { size: bytes.len() as u64, digest: Some(Digest::of(bytes).to_string()) }
     }
 }
 
@@ -255,12 +262,7 @@ impl Diff {
             is_same_base = false;
         }
         let (before, after) = (from.settings(), to.settings());
-        for field in before.keys().chain(after.keys()).collect::<BTreeSet<_>>() {
-            let (before, after) = (before.get(field), after.get(field));
-            if before != after {
-                settings.push(SettingChange::new(field, before.cloned(), after.cloned()));
-            }
-        }
+        settings.extend(SettingChange::all(&before, &after));
         for (field, change) in changes(&from.rest(), &to.rest()) {
             settings.push(SettingChange { field: field.clone(), change, from: None, to: None });
         }
@@ -299,6 +301,16 @@ impl Diff {
         Ok(diff)
     }
 
+    /// The change if the OS in the image differs too: machines boot into it whatever the configs say.
+    #[must_use]
+    pub fn on_other_os(mut self) -> Self {
+        if matches!(self.cost.disruption, Disruption::None | Disruption::Live) {
+            self.cost.disruption = Disruption::Reboot;
+        }
+        self.cost.live = None;
+        self
+    }
+
     pub fn is_same(&self) -> bool {
         self.settings.is_empty() && self.paths.is_empty() && self.units.is_empty()
     }
@@ -333,6 +345,14 @@ impl SettingChange {
             to,
         }
     }
+
+    /// The settings that differ, by field.
+    fn all<K: AsRef<str> + Ord>(from: &BTreeMap<K, String>, to: &BTreeMap<K, String>) -> Vec<Self> {
+        let value = |side: &BTreeMap<K, String>, field| side.get(field).cloned();
+        changes(from, to)
+            .map(|(field, _)| Self::new(field.as_ref(), value(from, field), value(to, field)))
+            .collect()
+    }
 }
 
 /// The keys with different values, sorted.
@@ -349,9 +369,9 @@ fn changes<'a, K: Ord, V: PartialEq>(
 }
 
 /// The entries that differ, sorted by name.
-fn changed<S: State, T>(
-    from: &BTreeMap<&str, S>,
-    to: &BTreeMap<&str, S>,
+fn changed<K: AsRef<str> + Ord, S: State, T>(
+    from: &BTreeMap<K, S>,
+    to: &BTreeMap<K, S>,
     to_change: impl Fn(String, Changed<S>) -> T,
 ) -> Vec<T> {
     let changed = changes(from, to).map(|(name, change)| {
@@ -363,7 +383,7 @@ fn changed<S: State, T>(
             from: before.cloned(),
             to: after.cloned(),
         };
-        to_change((*name).to_owned(), changed)
+        to_change(name.as_ref().to_owned(), changed)
     });
     changed.collect()
 }

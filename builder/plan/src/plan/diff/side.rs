@@ -202,7 +202,7 @@ fn content(resource: &Resource) -> Result<ContentState, ContentError> {
     resource.bytes(CONTENT_LIMIT).map(|bytes| ContentState::of(&bytes))
 }
 
-fn octal(mode: u32) -> String {
+pub(super) fn octal(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
