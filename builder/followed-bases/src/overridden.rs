@@ -24,7 +24,7 @@ use mosb_plan::api::{MachineConfigPool, condition, labels};
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::driver::{Decision, InputsHash, NoDecision, Reconciler};
 use mosb_reconcile::kinds::Kind;
-use mosb_reconcile::write::{ApplyError, Executor, NoEffect, ReconcilePass};
+use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, ReconcilePass};
 use mosb_reconcile::{Error, Problem};
 
 /// Condition type of a pool: a MachineConfig sets its OS image.
@@ -368,7 +368,7 @@ impl Reconciler for OverriddenReconciler {
         _snapshot: &OverriddenSnapshot,
         pass: &mut ReconcilePass<()>,
     ) -> Result<(), ApplyError> {
-        self.executor.apply_all(actions, &self.executor, pass).await
+        self.executor.apply_all(actions, pass).await
     }
 
     fn seen_versions(snapshot: &OverriddenSnapshot) -> impl Iterator<Item = (&str, &str)> {
