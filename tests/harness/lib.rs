@@ -43,6 +43,7 @@ mod rollout;
 mod root;
 mod sandbox;
 mod schema;
+mod second_base;
 mod server;
 mod snapshot;
 mod stand_in;
@@ -92,4 +93,7 @@ pub use package_base::{image as package_images, repository as package_repository
 pub use program::program;
 pub use repository::repository;
 pub use root::{base_image, debian_root};
+pub use second_base::{
+    PlainBase, lab_image as second_lab_image, package_image as second_package_image,
+};
 pub use vm_base::vm_base;

@@ -9,7 +9,9 @@ use std::{env, thread};
 
 use super::machine_tools::{self, MachineTools};
 use super::make::{self, Make};
-use super::{cluster_api, image, lab, ostree, package_base, published_crds, root, vm_base};
+use super::{
+    cluster_api, image, lab, ostree, package_base, published_crds, root, second_base, vm_base,
+};
 
 /// A part: a directory of files with a name and a version.
 #[derive(Debug)]
@@ -185,6 +187,29 @@ pub static LAB_BASE: Part = Part {
     make: Make::Function(lab::base::make),
 };
 
+/// Base images that an update brings, from those of [`DEBIAN_ROOT`], [`PACKAGE_BASE`] and [`LAB_BASE`];
+/// see `second_base`.
+pub static SECOND_ROOT: Part = Part {
+    name: "second-root",
+    version: Version::Sources(&[second_base::RECIPE]),
+    needs: &[&DEBIAN_ROOT],
+    make: Make::Function(second_base::make_plain),
+};
+
+pub static SECOND_PACKAGE_BASE: Part = Part {
+    name: "second-package-base",
+    version: Version::Sources(&[second_base::RECIPE]),
+    needs: &[&PACKAGE_BASE, &OSTREE_EXT_CLI],
+    make: Make::Function(second_base::make_package_base),
+};
+
+pub static SECOND_LAB_BASE: Part = Part {
+    name: "second-lab-base",
+    version: Version::Sources(&[second_base::RECIPE]),
+    needs: &[&LAB_BASE, &OSTREE_EXT_CLI],
+    make: Make::Function(second_base::make_lab_base),
+};
+
 /// The image for clusters without the program; see `image.rs`.
 pub static MOSB_ROOT: Part = Part {
     name: "mosb-root",
@@ -212,7 +237,7 @@ pub static VM_BASE: Part = Part {
 
 /// All parts except [`VM_BASE`] and [`CLUSTER_API`]. Each part follows those that it needs, and long
 /// builds come first.
-static ALL: [&Part; 16] = [
+static ALL: [&Part; 19] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -222,6 +247,9 @@ static ALL: [&Part; 16] = [
     &OSTREE_BASE,
     &LAB_BASE,
     &PACKAGE_BASE,
+    &SECOND_ROOT,
+    &SECOND_LAB_BASE,
+    &SECOND_PACKAGE_BASE,
     &MOSB_ROOT,
     &CRANE,
     &PUBLISHED_CRDS,

@@ -1,4 +1,4 @@
-//! A writable copy of the Debian root: an overlay in a separate mount namespace that disappears
+//! A writable copy of the root of a plain base: an overlay in a separate mount namespace that disappears
 //! with the test.
 //!
 //! It needs root, as CI has. Tests reach the tree through `/proc/<pid>/root`. From outside,
@@ -9,12 +9,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 use super::child::{Daemon, Finished, finish, lasting, limited};
-use super::root::{IGNITION_PATH, debian_root};
+use super::root::IGNITION_PATH;
+use super::second_base::PlainBase;
 use super::snapshot::{Kind, Snapshot};
 
 /// Creates the mounts and holds the namespace open. The mounts are invisible from outside and
@@ -43,18 +43,25 @@ pub fn in_private_mounts(mut unshare: Command, script: &str) -> Command {
     unshare
 }
 
-/// A private, writable copy of the Debian root.
+/// A private, writable copy of the root of a plain base.
 #[derive(Debug)]
 pub struct Sandbox {
+    base: PlainBase,
     holder: Daemon,
     directory: TempDir,
 }
 
 impl Sandbox {
-    /// Creates an unchanged copy.
+    /// Creates an unchanged copy of the Debian root.
     #[track_caller]
     pub fn new() -> Self {
-        let root = debian_root();
+        Self::of(PlainBase::First)
+    }
+
+    /// Creates an unchanged copy.
+    #[track_caller]
+    pub fn of(base: PlainBase) -> Self {
+        let root = base.root();
         let directory = TempDir::new().unwrap();
         assert_eq!(
             fs::metadata("/proc/self").unwrap().uid(),
@@ -64,7 +71,7 @@ impl Sandbox {
         let mut command = in_private_mounts(lasting("unshare"), HOLD);
         command.arg(directory.path()).arg(&root);
         let (holder, ()) = Daemon::start(command, |line| (line == "ready").then_some(()));
-        Self { holder, directory }
+        Self { base, holder, directory }
     }
 
     /// The path of a file in the tree for this process, or of the tree itself for an empty path.
@@ -121,7 +128,7 @@ impl Sandbox {
 
     /// The current tree. Unchanged files are not read again.
     pub fn snapshot(&self) -> Snapshot {
-        let (base, changes) = (debian_snapshot(), self.place("changes"));
+        let (base, changes) = (self.base.snapshot(), self.place("changes"));
         Snapshot::of_with(&self.path(""), |path| unchanged(base, &changes, path))
     }
 }
@@ -130,10 +137,4 @@ fn unchanged(base: &Snapshot, changes: &Path, path: &str) -> Option<Kind> {
     let copied_up = fs::symlink_metadata(changes.join(path)).is_ok();
     let known = base.0.get(path).filter(|_| !copied_up)?;
     Some(known.kind.clone())
-}
-
-/// The unchanged Debian root, read once.
-pub fn debian_snapshot() -> &'static Snapshot {
-    static SNAPSHOT: OnceLock<Snapshot> = OnceLock::new();
-    SNAPSHOT.get_or_init(|| Snapshot::of(&debian_root()))
 }

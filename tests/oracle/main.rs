@@ -28,6 +28,7 @@ mod part_layout;
 mod part_ostree;
 mod part_registry;
 mod part_root;
+mod part_second_base;
 mod pod_faults;
 mod preflight;
 mod preflight_installation;

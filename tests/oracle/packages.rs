@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use mosb_tests::{
     Access, Certificate, Checkout, Finished, Layout, Mosb, Registry, Server, Transport,
-    ostree_import, package_images,
+    ostree_import, package_images, run, second_package_image,
 };
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -265,6 +265,44 @@ fn what_must_be_run_is_run_once() {
     let planned = plan(&mosb, &of_bundle, &[]);
     assert_eq!(use_of(&planned), unknown, "{planned:#}");
     assert!(codes(&planned).contains(&"prepared-missing"), "{planned:#}");
+}
+
+/// The packages in the database of a machine, as its own rpm lists them.
+fn installed(machine: &Checkout) -> Vec<String> {
+    let root = machine.path();
+    let rpm = ["rpm", "--dbpath=/usr/share/rpm", "--query", "--all"];
+    let listed = run("chroot", [root.to_str().unwrap()].iter().chain(&rpm));
+    let mut packages: Vec<_> = listed.text().lines().map(str::to_owned).collect();
+    packages.sort();
+    packages
+}
+
+#[test]
+fn packages_are_installed_anew_on_another_base() {
+    let (mosb, registry) = (Mosb::new(), registry());
+    let authority = Certificate::authority(mosb.home(), "authority").certificate;
+    let spec = spec(&fs::read_to_string(authority).unwrap(), "a", &[]);
+    let make = |more: &[&str]| build(&mosb, &registry, spec.clone(), more).ok().json();
+    let first = make(&[]);
+    registry.push(&second_package_image(), "base", "acme/os:base");
+    let second = make(&[]);
+    assert_eq!(second["method"], "prepared", "{second:#}");
+    assert_eq!(second["prepared"]["reused"], false, "{second:#}");
+    assert_ne!(second["prepared"]["inputs"], first["prepared"]["inputs"]);
+    let again = make(&[]);
+    assert_eq!((&again["digest"], &again["prepared"]["reused"]), (&second["digest"], &json!(true)));
+
+    let [first, second] = [first, second].map(|result| machine(&mosb, &registry, &result));
+    let [of_first, of_second] = [&first, &second].map(installed);
+    let extension = |packages: &[String]| packages.contains(&"usbguard-1.1-1.noarch".to_owned());
+    assert!(extension(&of_first) && extension(&of_second), "{of_first:?}\n{of_second:?}");
+    let agent = |packages: &[String]| packages.contains(&"acme-agent-1.0-1.noarch".to_owned());
+    assert!(!agent(&of_first) && agent(&of_second), "{of_first:?}\n{of_second:?}");
+    let kernels = |machine: &Checkout| -> Vec<_> {
+        let found = fs::read_dir(machine.path().join("usr/lib/modules")).unwrap();
+        found.map(|one| one.unwrap().file_name()).collect()
+    };
+    assert_eq!([kernels(&first), kernels(&second)], [["6.1.0_rt"], ["6.1.0_rt"]]);
 }
 
 #[test]

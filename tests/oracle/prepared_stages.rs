@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::{Value, json};
 
 use mosb_tests::buildah_fixture::{NAME, listed};
-use mosb_tests::{Finished, Kind, Layout, Mosb, Snapshot, base_image, run};
+use mosb_tests::{Finished, Kind, Layout, Mosb, PlainBase, Snapshot, run};
 
 const OWN: &str = "\
 # The version.
@@ -24,11 +24,15 @@ struct Folder {
 
 impl Folder {
     fn new() -> Self {
-        let mosb = Mosb::new();
-        let work = mosb.home().join("work");
-        let copy = format!("oci:{}:base", work.join("base").display());
-        run("skopeo", ["copy", "--quiet", &base_image().reference("base"), &copy]).ok();
-        Self { mosb }
+        let folder = Self { mosb: Mosb::new() };
+        folder.put_base(PlainBase::First);
+        folder
+    }
+
+    /// The tag of the base has this image.
+    fn put_base(&self, base: PlainBase) {
+        let copy = format!("oci:{}:base", self.mosb.home().join("work/base").display());
+        run("skopeo", ["copy", "--quiet", &base.image().reference("base"), &copy]).ok();
     }
 
     fn write(&self, content: &str, own: &str) {
@@ -59,10 +63,14 @@ impl Folder {
     }
 
     fn run_as(&self, format: &str, command: &str, output: &str, more: &[&str]) -> Finished {
+        self.start(format, command, output, more).ok()
+    }
+
+    fn start(&self, format: &str, command: &str, output: &str, more: &[&str]) -> Finished {
         let line = format!(
             "{command} worker.yaml --base oci:base:base --output oci:{output} --containerfile Containerfile -o {format}"
         );
-        self.mosb.run(line.split(' ').chain(more.iter().copied())).ok()
+        self.mosb.run(line.split(' ').chain(more.iter().copied()))
     }
 
     /// What runs everything at once on another machine.
@@ -255,6 +263,61 @@ fn another_config_runs_only_the_last_part() {
     let warnings = plan["warnings"].as_array().unwrap();
     let why = warnings.iter().find(|one| one["code"] == "prepared-not-used").unwrap();
     assert!(why["message"].as_str().unwrap().contains("line 5"), "{why:#}");
+}
+
+#[test]
+fn another_base_is_prepared_anew() {
+    for (own, method) in [
+        ("FROM base\nRUN cp /proc/sys/kernel/random/uuid /usr/share/uuid\n", "prepared"),
+        (BOTH, "last-part"),
+    ] {
+        let folder = Folder::new();
+        folder.write("1", own);
+        let first = folder.run("build", "out", &[]);
+        let old = folder.tree("out");
+        folder.put_base(PlainBase::Second);
+        let use_of = |result: &Value| {
+            let prepared = &result["prepared"];
+            assert_eq!(result["method"], method, "{result:#}");
+            (prepared["inputs"].clone(), prepared["reused"].clone())
+        };
+        let (inputs, reused) = use_of(&folder.run("plan", "out", &[]));
+        assert!(inputs != first["prepared"]["inputs"] && reused == false, "{method}: {inputs}");
+        let named = ["--prepared", first["prepared"]["image"].as_str().unwrap()];
+        let refused = folder.start("json", "build", "out", &named);
+        assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+        assert_eq!(refused.json()["code"], "other-prepared-base", "{}", refused.text());
+        let second = folder.run("build", "out", &[]);
+        assert_eq!(use_of(&second), (inputs, json!(false)), "{second:#}");
+        folder.run("build", "once", &["--method", "containerfile"]);
+        let trees = ["once", "out"].map(|output| {
+            let mut tree = folder.tree(output);
+            (tree.0.remove("usr/share/uuid").unwrap(), tree)
+        });
+        trees[0].1.assert_same(&trees[1].1, method);
+        let of_base = PlainBase::Second.snapshot();
+        let of_image = &trees[1].1.0;
+        for path in ["usr/share/second-layer", "etc/debian_version", "usr/lib/os-release"] {
+            assert_eq!(of_image.get(path), of_base.0.get(path), "{method}: {path}");
+        }
+        assert!(!of_image.contains_key("usr/bin/factor") && old.0.contains_key("usr/bin/factor"));
+
+        // From now on each base has its own.
+        folder.write("22", own);
+        for (base, made, of) in [
+            (PlainBase::First, &first, &old.0["usr/share/uuid"]),
+            (PlainBase::Second, &second, &trees[1].0),
+        ] {
+            folder.put_base(base);
+            let again = folder.run("build", "out", &[]);
+            assert_eq!(
+                use_of(&again),
+                (made["prepared"]["inputs"].clone(), json!(true)),
+                "{again:#}"
+            );
+            assert_eq!(&folder.tree("out").0["usr/share/uuid"], of, "{method} on {base:?}");
+        }
+    }
 }
 
 #[test]

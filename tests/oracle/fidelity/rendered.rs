@@ -6,8 +6,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Base, without_current_config};
-use mosb_tests::{Layout, Oracle};
+use super::{BASES, Base, without_current_config};
+use mosb_tests::{Layout, Oracle, PlainBase};
 
 const VERSIONS: [&str; 12] = [
     "2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0", "3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0",
@@ -64,7 +64,11 @@ fn machine_config(n: usize) -> (String, &'static str, Value) {
 
 #[test]
 fn a_rendered_directory_is_as_by_real_tools() {
-    let base = Base::new(Vec::new());
+    BASES.into_iter().for_each(rendered_on);
+}
+
+fn rendered_on(plain: PlainBase) {
+    let base = Base::new(plain, Vec::new());
     let folder = base.mosb.home().join("work/mcs");
     fs::create_dir(&folder).unwrap();
     let all: Vec<_> = (0..COUNT).map(machine_config).collect();

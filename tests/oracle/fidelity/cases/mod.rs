@@ -12,19 +12,19 @@ mod units;
 pub use hostile::{hostile, hostile_base};
 pub use undecided::undecided;
 
-fn storage(storage: Value) -> Value {
+pub fn storage(storage: Value) -> Value {
     json!({ "ignition": { "version": "3.5.0" }, "storage": storage })
 }
 
-fn units(units: Value) -> Value {
+pub fn units(units: Value) -> Value {
     json!({ "ignition": { "version": "3.5.0" }, "systemd": { "units": units } })
 }
 
-fn files(files: Value) -> Value {
+pub fn files(files: Value) -> Value {
     storage(json!({ "files": files }))
 }
 
-const SERVICE: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+pub const SERVICE: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
 
 pub fn plain() -> Vec<(&'static str, Value)> {
     let mut cases = vec![
