@@ -16,6 +16,7 @@ mod node_commands;
 mod node_jobs;
 mod node_story;
 mod observer;
+mod os_update;
 mod part_lab;
 mod part_lab_end;
 mod pull_settings;
