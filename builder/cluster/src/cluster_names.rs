@@ -1,6 +1,8 @@
 //! Names of the objects that mosb reads in every cluster, and by which it recognises other
 //! controllers.
 
+/// Where the Jobs on machines run, whatever namespace the controller is in.
+pub const ROLLOUT_NAMESPACE: &str = "mosb-rollout";
 /// Where `mosb serve-ignition` runs, whatever namespace the controller is in.
 pub const IGNITION_NAMESPACE: &str = "mosb-ignition";
 /// Secret there, which the server mounts: its certificate, and configs and hashes of tokens of pools.

@@ -6,6 +6,7 @@
 
 pub mod cluster_cache;
 pub mod cluster_names;
+pub mod kinds;
 pub mod metrics;
 pub mod name_list;
 pub mod namespaces;

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize as _, Serialize};
 use serde_json::json;
 
+use crate::kinds;
 use mosb_plan::api::{Condition, ImageBuilderType, Metadata, yaml};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Action, NewStatus, Patch, Target};
@@ -35,7 +36,7 @@ pub fn replace_status<E>(kind: Kind, metadata: &Metadata, status: &impl Serializ
 pub fn conditions_in<E>(action: &Action<E>) -> Option<Vec<Condition>> {
     match action {
         Action::ReplaceStatus(target, NewStatus::Fields(fields))
-            if target.kind == Kind::MachineConfigPool =>
+            if target.kind == kinds::MACHINE_CONFIG_POOL =>
         {
             Vec::deserialize(&fields["conditions"]).ok()
         }
@@ -46,7 +47,7 @@ pub fn conditions_in<E>(action: &Action<E>) -> Option<Vec<Condition>> {
 /// The conditions of a pool, in which only our entry changes: the API replaces the list as one.
 pub fn replace_conditions<E>(pool: &Metadata, conditions: &[Condition]) -> Action<E> {
     let fields = json!({ "conditions": conditions });
-    Action::ReplaceStatus(target(Kind::MachineConfigPool, pool), NewStatus::Fields(fields))
+    Action::ReplaceStatus(target(kinds::MACHINE_CONFIG_POOL, pool), NewStatus::Fields(fields))
 }
 
 /// An object of `job-templates/`, of which a test reads each.
@@ -61,14 +62,14 @@ pub fn template<T: DeserializeOwned>(text: &str) -> T {
 /// The kind of the workload that a builder runs as.
 pub fn workload_kind(builder: ImageBuilderType) -> Kind {
     match builder {
-        ImageBuilderType::Job => Kind::Job,
-        ImageBuilderType::CustomPod => Kind::Pod,
-        ImageBuilderType::OpenShiftImage => Kind::OpenShiftBuild,
+        ImageBuilderType::Job => kinds::JOB,
+        ImageBuilderType::CustomPod => kinds::POD,
+        ImageBuilderType::OpenShiftImage => kinds::OPENSHIFT_BUILD,
     }
 }
 
 /// Whether an owner is a workload.
 pub fn is_workload_owner(owner: &OwnerReference) -> bool {
     let mut all = ImageBuilderType::ALL.into_iter();
-    all.any(|builder| workload_kind(builder).as_str() == owner.kind)
+    all.any(|builder| workload_kind(builder).name == owner.kind)
 }

@@ -7,10 +7,10 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::snapshot::Support;
+use mosb_cluster::kinds;
 use mosb_image::RepoRef;
 use mosb_reconcile::Error;
 use mosb_reconcile::error::code;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::FIELD_MANAGER;
 
 /// Whether pods really get user namespaces: the API server keeps the field in a dry run, and the
@@ -69,7 +69,8 @@ pub fn is_nested(repo: &RepoRef) -> bool {
 /// # Errors
 /// The API server does not answer.
 pub async fn nested_digests_refused(client: &Client, config: &str) -> Result<bool, Error> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
+    let api: Api<DynamicObject> =
+        Api::all_with(client.clone(), &kinds::MACHINE_OS_CONFIG.resource());
     let digest = "0".repeat(64);
     let image = format!("registry.example.com/one/two/three@sha256:{digest}");
     let change = json!({ "status": { "currentImagePullSpec": image } });

@@ -12,11 +12,12 @@ use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::{InputKind, Workload};
 use mosb_build::JobResult;
+use mosb_cluster::kinds;
 use mosb_cluster::versions::Versions;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
+use mosb_reconcile::EarlierProblem;
 use mosb_reconcile::write::Target;
-use mosb_reconcile::{EarlierProblem, Kind};
 
 /// Everything observed for one MachineOSConfig.
 #[derive(Debug, Clone, Default)]
@@ -161,7 +162,7 @@ impl SeenComponent {
 impl From<&SeenComponent> for Target {
     fn from(component: &SeenComponent) -> Self {
         Self {
-            kind: Kind::MachineConfig,
+            kind: kinds::MACHINE_CONFIG,
             name: component.name.clone(),
             uid: component.uid.clone(),
             version: Some(component.resource_version.clone()),

@@ -10,10 +10,10 @@ use super::decide::decide;
 use super::observe::{Facts, observe};
 use super::pool_reason::{PoolReason, UNRECONCILABLE};
 use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::kinds;
 use mosb_cluster::status::BLOCKED;
 use mosb_followed_bases::os_overridden;
 use mosb_plan::api::{MachineOsBuild, condition, labels};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::{Error, Problem};
 use mosb_types::ErrorClass;
 
@@ -181,7 +181,8 @@ pub async fn request_rebuild(
     config: &str,
     config_only: bool,
 ) -> Result<(), Error> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
+    let api: Api<DynamicObject> =
+        Api::all_with(client.clone(), &kinds::MACHINE_OS_CONFIG.resource());
     let value = if config_only { labels::REBUILD_CONFIG_ONLY } else { "" };
     let change = json!({ "metadata": { "annotations": { labels::REBUILD: value } } });
     let patched = api.patch(config, &PatchParams::default(), &Patch::Merge(&change)).await;

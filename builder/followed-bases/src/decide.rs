@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use super::snapshot::BaseSnapshot;
 use super::state::{BaseState, NEWER_BASE, Next};
 use super::streams::TagLookup;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{ConditionUpdate, EventReason, config_status, new_event, regarding};
 use mosb_plan::api::{Condition, FollowBase, RecordedBase, condition, labels};
 use mosb_reconcile::driver::Decision;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{NoEffect, Patch};
 use mosb_types::ErrorClass;
 
@@ -127,7 +127,7 @@ fn record(snapshot: &BaseSnapshot, state: &BaseState) -> Vec<Action> {
         }
     }
     if !patch.annotations.is_empty() {
-        actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
+        actions.push(object::patch(kinds::MACHINE_OS_CONFIG, metadata, patch));
     }
     actions
 }
@@ -147,7 +147,7 @@ fn report(snapshot: &BaseSnapshot, state: &BaseState, now: Timestamp) -> Vec<Act
             Some(_) if *state == BaseState::Off => {
                 let mut status = config.status.clone();
                 status.conditions.retain(|condition| condition.kind != NEWER_BASE);
-                vec![object::replace_status(Kind::MachineOsConfig, &config.metadata, &status)]
+                vec![object::replace_status(kinds::MACHINE_OS_CONFIG, &config.metadata, &status)]
             }
             _ => Vec::new(),
         };
@@ -164,7 +164,7 @@ fn report(snapshot: &BaseSnapshot, state: &BaseState, now: Timestamp) -> Vec<Act
         let edge = newest.digest.to_string();
         actions.push(Action::Event(new_event(on, EventReason::NewerBase, &edge, message)));
     }
-    actions.push(object::replace_status(Kind::MachineOsConfig, &config.metadata, &status));
+    actions.push(object::replace_status(kinds::MACHINE_OS_CONFIG, &config.metadata, &status));
     actions
 }
 

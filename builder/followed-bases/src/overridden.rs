@@ -15,6 +15,7 @@ use kube::core::DynamicObject;
 use super::metrics::BaseMetrics;
 use super::streams::image_release;
 use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::kinds;
 use mosb_cluster::node_pool::{PoolSelectors, node_platform};
 use mosb_cluster::object;
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver, get_rendered_config};
@@ -23,7 +24,6 @@ use mosb_image::{ImageRef, Platform};
 use mosb_plan::api::{MachineConfigPool, condition, labels};
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::driver::{Decision, InputsHash, NoDecision, Reconciler};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, ReconcilePass};
 use mosb_reconcile::{Error, Problem};
 
@@ -214,7 +214,7 @@ async fn find_source(
     image: &str,
 ) -> Result<Option<String>, Problem> {
     let api: Api<DynamicObject> =
-        Api::all_with(resolver.client.clone(), &Kind::MachineConfig.resource());
+        Api::all_with(resolver.client.clone(), &kinds::MACHINE_CONFIG.resource());
     for name in lookup.sources.iter().rev().take(MAX_SOURCES) {
         let found = api.get_opt(name).await;
         let found = found.map_err(Error::api(format!("machineconfig {name}"), "get"))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::streams::Newest;
-use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::{Versions, versions};
 use mosb_image::{ImageRef, PinnedRef, Platform};
@@ -13,7 +13,6 @@ use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels}
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
-use mosb_reconcile::watch::IndexKey;
 
 /// Everything observed for a MachineOSConfig.
 #[derive(Debug, Clone)]

@@ -12,11 +12,10 @@ use serde_json::json;
 
 use super::snapshot::{BaseSnapshot, NoTag, observe};
 use super::state::{BaseState, NEWER_BASE};
-use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
+use mosb_cluster::kinds;
 use mosb_image::Digest;
 use mosb_plan::api::{FollowBase, MachineOsConfig, RecordedBase, condition, labels};
-use mosb_reconcile::kinds::Kind;
-use mosb_reconcile::watch::IndexKey;
 use mosb_types::Diagnostic;
 
 /// The base of a pool.
@@ -216,7 +215,8 @@ pub async fn write_request(
     if change.annotations.is_empty() {
         return Ok(());
     }
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineOsConfig.resource());
+    let api: Api<DynamicObject> =
+        Api::all_with(client.clone(), &kinds::MACHINE_OS_CONFIG.resource());
     let patch = json!({ "metadata": { "annotations": change.annotations } });
     let patched = api.patch(&change.config, &PatchParams::default(), &Patch::Merge(&patch)).await;
     let object = format!("machineosconfig {}", change.config);

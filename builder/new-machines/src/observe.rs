@@ -6,13 +6,12 @@ use std::sync::Arc;
 use crate::ignition_server::server_secret;
 use crate::snapshot::{LookupResults, Server, Snapshot, Subject, UserData};
 use crate::user_data::USER_DATA;
-use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
+use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, Trigger};
 use mosb_cluster::cluster_names::IGNITION_AUTHORITY;
 use mosb_cluster::versions::{self, Versions};
 use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::api::{MachineOsConfig, condition, labels};
 use mosb_reconcile::Problem;
-use mosb_reconcile::watch::IndexKey;
 
 /// The key of the server. It is not the name of an object.
 pub fn server_key() -> String {

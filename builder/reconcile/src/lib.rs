@@ -1,5 +1,5 @@
 //! What every controller of mosb needs: no decision of one is here. Of what they are about, it has the
-//! kinds of the API, the keys of indexes and the lengths of waits.
+//! lengths of waits.
 //!
 //! A controller is a [`Reconciler`](driver::Reconciler): it observes the stores, decides, looks up
 //! what they lack, and applies [`Action`](write::Action)s. Those that only one controller knows how
@@ -15,7 +15,7 @@
 //! | `lease` | only the process that holds the Lease writes |
 //! | `http_server` | `/healthz`, `/readyz`, `/metrics` |
 //! | `response_timeout` | time limits for the API server |
-//! | `kinds`, `error`, `problem` | the kinds of the API, its errors, and what a decision sees of an error |
+//! | `kind`, `error`, `problem` | what a kind of the API is, its errors, and what a decision sees of an error |
 //! | `fake_api` | the API server of unit tests, with the feature `test` |
 //!
 //! It is not `kube::runtime::Controller`. That one runs a key only while the object of this name is
@@ -30,7 +30,7 @@ pub mod error;
 #[cfg(any(test, feature = "test"))]
 pub mod fake_api;
 pub mod http_server;
-pub mod kinds;
+pub mod kind;
 pub mod lease;
 pub mod problem;
 pub mod queue;
@@ -40,5 +40,5 @@ pub mod watch;
 pub mod write;
 
 pub use error::Error;
-pub use kinds::Kind;
+pub use kind::Kind;
 pub use problem::{EarlierProblem, Problem};

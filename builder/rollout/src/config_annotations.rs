@@ -10,12 +10,12 @@ use super::desired_target::{Desired, served};
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use crate::effect::Action;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::target::by_image;
 use mosb_image::Digest;
 use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
 use mosb_plan::api::{MachineOsConfig, RenderedName, labels};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 
 /// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target.
@@ -53,7 +53,7 @@ pub(super) fn patch(
         }
     }
     let is_changed = !patch.annotations.is_empty() || patch.finalizers.is_some();
-    is_changed.then(|| object::patch(Kind::MachineOsConfig, &config.metadata, patch))
+    is_changed.then(|| object::patch(kinds::MACHINE_OS_CONFIG, &config.metadata, patch))
 }
 
 /// The history with what is in service now, and with what machines are brought to, or several of them

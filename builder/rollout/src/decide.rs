@@ -22,11 +22,12 @@ use super::staging::LimitedJobs;
 use super::{
     config_annotations, leaving_configs, obsolete_jobs, part_jobs, pool_conditions, staging,
 };
+use mosb_cluster::kinds;
 use mosb_cluster::object;
+use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Decision;
 use mosb_reconcile::waits::{ROLLOUT_PROBLEM, ROLLOUT_WATCH};
 use mosb_reconcile::write::NewStatus;
-use mosb_reconcile::{Kind, Problem};
 use mosb_types::ErrorClass;
 
 /// What to do about the machines of a pool.
@@ -228,7 +229,7 @@ impl<'a> Pass<'a> {
         let update = status.as_ref().and_then(|status| status.update(ctx));
         let events = pool_conditions::events(ctx, update.as_ref());
         actions.extend(update.map(|update| {
-            let pool = object::target(Kind::MachineConfigPool, &ctx.snapshot.pool.metadata);
+            let pool = object::target(kinds::MACHINE_CONFIG_POOL, &ctx.snapshot.pool.metadata);
             Action::ReplaceStatus(pool, NewStatus::Fields(json!(update)))
         }));
         actions.extend(events);

@@ -13,10 +13,10 @@ use super::drain::NodeEvictions;
 use super::job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 use super::node_job::{JobSecretContent, OwnerJob, node_job, node_secret};
 use mosb_cluster::cluster_cache::{ClusterCache, non_empty_annotation};
+use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
+use mosb_cluster::kinds;
 use mosb_plan::api::labels;
-use mosb_reconcile::Kind;
 use mosb_reconcile::error::{self, Error};
-use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
 use mosb_reconcile::write::{
     ApplyError, Effects, Executor, Existing, IfExists, NewObject, ReconcilePass, post_params,
 };
@@ -139,7 +139,7 @@ impl Effects for RolloutExecutor {
 
 fn new_job(request: &NodeJobRequest) -> NewObject {
     NewObject {
-        kind: Kind::NodeJob,
+        kind: kinds::NODE_JOB,
         name: request.name.clone(),
         owner_uid: Some(request.node_uid.clone()),
         body: Arc::new(json!(node_job(request))),

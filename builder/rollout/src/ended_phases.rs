@@ -17,9 +17,9 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use crate::effect::Action;
+use mosb_cluster::kinds;
 use mosb_cluster::words;
 use mosb_plan::api::labels;
-use mosb_reconcile::kinds::Kind;
 
 words! {
     /// A part of the update of one machine.
@@ -55,7 +55,7 @@ pub(super) fn ended_phases(
     };
     let mut machines = snapshot.machines.iter();
     let machine = machines.find(|machine| machine.name() == target.name);
-    let Some(machine) = machine.filter(|_| target.kind == Kind::Node) else {
+    let Some(machine) = machine.filter(|_| target.kind == kinds::NODE) else {
         return Vec::new();
     };
     let sets = |key| patch.annotations.get(key).is_some_and(Option::is_some);

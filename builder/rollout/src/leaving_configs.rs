@@ -7,11 +7,11 @@
 use super::desired_target::rival_names;
 use super::snapshot::RolloutSnapshot;
 use crate::effect::Action;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{EventReason, new_event, regarding};
 use mosb_plan::api::rollout::OnDelete;
 use mosb_plan::api::{MachineOsConfig, Metadata, labels};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 
 /// The MachineOSConfigs of a pool by their part in it.
@@ -60,7 +60,7 @@ pub(super) fn actions(snapshot: &RolloutSnapshot) -> Vec<Action> {
 fn end(snapshot: &RolloutSnapshot, config: &Metadata) -> Vec<Action> {
     let others = config.finalizers.iter().filter(|one| *one != labels::ROLLOUT_FINALIZER);
     let patch = Patch { finalizers: Some(others.cloned().collect()), ..Patch::default() };
-    let mut actions = vec![object::patch(Kind::MachineOsConfig, config, patch)];
+    let mut actions = vec![object::patch(kinds::MACHINE_OS_CONFIG, config, patch)];
     if OnDelete::of(config) != Ok(OnDelete::Keep) {
         let on = regarding("MachineOSConfig", config);
         let (name, cause) = (&config.name, cause(snapshot));

@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::job_request::{NodeJobRequest, NodeVerb};
+use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
 use mosb_cluster::object::template;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::NodeTarget;
-use mosb_reconcile::kinds::ROLLOUT_NAMESPACE;
 use mosb_types::Secret as SecretBytes;
 
 const REPORT: &str = include_str!("../../../job-templates/node-report.yaml");

@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::snapshot::Machine;
 use crate::effect::Action;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_plan::api::labels;
 use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 
 /// Maximum characters of the annotation `reason`.
@@ -121,6 +121,6 @@ impl NodePatch {
             patch.spec = json!({ "unschedulable": unschedulable });
         }
         let is_changed = !patch.annotations.is_empty() || !patch.spec.is_null();
-        is_changed.then(|| object::patch(Kind::Node, &machine.node.metadata, patch))
+        is_changed.then(|| object::patch(kinds::NODE, &machine.node.metadata, patch))
     }
 }

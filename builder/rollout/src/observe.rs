@@ -21,8 +21,8 @@ use super::snapshot::{
     RolloutSettings, RolloutSnapshot,
 };
 use mosb_cluster::cluster_cache::{
-    CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS, POOL_WATCHES,
-    SeenMachine, Trigger, non_empty_annotation, owning_node,
+    CONTROLLER_WATCHES, ClusterCache, IndexKey, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS,
+    POOL_WATCHES, SeenMachine, Trigger, non_empty_annotation, owning_node,
 };
 use mosb_cluster::node_pool::{NodePool, PoolSelectors, may_run_etcd};
 use mosb_cluster::status::ROLLOUT_DEGRADED;
@@ -30,7 +30,6 @@ use mosb_plan::api::{
     Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
 };
 use mosb_reconcile::Problem;
-use mosb_reconcile::watch::IndexKey;
 
 /// Where the controller runs, and its image: no watch shows them.
 #[derive(Debug, Clone, Default)]

@@ -5,8 +5,8 @@ use super::job_request::NodeVerb;
 use super::machine_state::{MachineState, SlotAnnotation};
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use crate::effect::Action;
+use mosb_cluster::kinds;
 use mosb_plan::api::rollout::{NodeTarget, Slot};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Target;
 
 /// Whether the result of a Job is on the node, or nothing waits for it. `slot` is the slot that the
@@ -92,7 +92,7 @@ pub(super) fn left_behind(snapshot: &RolloutSnapshot) -> Vec<Action> {
 
 pub(super) fn deletion(job: &MachineJob) -> Action {
     Action::Delete(Target {
-        kind: Kind::NodeJob,
+        kind: kinds::NODE_JOB,
         name: job.name.clone(),
         uid: job.uid.clone(),
         // Its UID identifies it; the controller of Jobs changes its version all the time.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::effect::{Action, RolloutEffect};
 use super::snapshot::{RefusedWrites, RolloutSnapshot};
+use mosb_cluster::kinds;
 use mosb_reconcile::Error;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::waits::{CONFLICT, ROLLOUT_PROBLEM};
 use mosb_reconcile::write::ApplyError;
 
@@ -109,7 +109,7 @@ fn subject<'a>(snapshot: &'a RolloutSnapshot, action: &'a Action) -> Subject<'a>
         Action::Effect(RolloutEffect::CreateJob(request)) => Subject::Machine(&request.node),
         Action::Effect(RolloutEffect::Evict(eviction)) => Subject::Machine(&eviction.node),
         Action::Effect(RolloutEffect::CreateLogin(login)) => of_job(&login.job),
-        Action::Patch(target, _) if target.kind == Kind::Node => Subject::Machine(&target.name),
+        Action::Patch(target, _) if target.kind == kinds::NODE => Subject::Machine(&target.name),
         Action::Delete(target) => of_job(&target.name),
         Action::ReplaceStatus(..) => Subject::Status,
         Action::Event(_) => Subject::Same,
@@ -141,6 +141,7 @@ mod tests {
     use crate::job_request::{LoginGrant, NodeJobRequest, NodeLogin, NodeVerb};
     use crate::snapshot::{JobPhase, Machine, MachineJob};
     use mosb_plan::api::rollout::NodeTarget;
+    use mosb_reconcile::Kind;
     use mosb_reconcile::write::{NewStatus, Patch, Target};
 
     fn target(kind: Kind, name: &str) -> Target {
@@ -148,7 +149,7 @@ mod tests {
     }
 
     fn patch(node: &str) -> Action {
-        Action::Patch(target(Kind::Node, node), Patch::default())
+        Action::Patch(target(kinds::NODE, node), Patch::default())
     }
 
     fn evict(node: &str) -> Action {
@@ -162,11 +163,11 @@ mod tests {
 
     fn status() -> Action {
         let fields = NewStatus::Fields(serde_json::Value::Null);
-        Action::ReplaceStatus(target(Kind::MachineConfigPool, "p"), fields)
+        Action::ReplaceStatus(target(kinds::MACHINE_CONFIG_POOL, "p"), fields)
     }
 
     fn config() -> Action {
-        Action::Patch(target(Kind::MachineOsConfig, "p"), Patch::default())
+        Action::Patch(target(kinds::MACHINE_OS_CONFIG, "p"), Patch::default())
     }
 
     fn answer(code: u16) -> ApplyError {
@@ -248,7 +249,7 @@ mod tests {
         };
         snapshot.machines[0].jobs.push(job);
         for action in [
-            Action::Delete(target(Kind::NodeJob, &request.name)),
+            Action::Delete(target(kinds::NODE_JOB, &request.name)),
             Action::Effect(RolloutEffect::CreateLogin(Box::new(login))),
             Action::from(request),
         ] {

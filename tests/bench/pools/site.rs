@@ -12,13 +12,13 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DynamicObject, ListParams, PartialObjectMeta};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
-use mosb_reconcile::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::fixture::Fixture;
 use crate::{cluster, config};
+use mosb_cluster::kinds;
 use mosb_tests::{Image, Layout, Node, programs};
 
 pub const NAMESPACE: &str = "pools";
@@ -196,7 +196,7 @@ impl Site {
     /// Deletes the pools with a label, their MachineOSConfigs, and all builds, because no garbage
     /// collector runs.
     pub fn clear(&self, mark: &str) {
-        let builds = Kind::MachineOsBuild.resource();
+        let builds = kinds::MACHINE_OS_BUILD.resource();
         let api: Api<PartialObjectMeta<DynamicObject>> =
             Api::all_with(self.client.clone(), &builds);
         let all = self.runtime.block_on(api.list(&ListParams::default()));

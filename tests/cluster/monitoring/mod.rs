@@ -6,6 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use mosb_build::JobMethod;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_controller::machine_sets::BootImageFigures;
 use mosb_controller::metrics::Metrics;
@@ -15,7 +16,6 @@ use mosb_controller::rollout::{
 use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object};
 use mosb_plan::api::MachineOsBuild;
 use mosb_plan::api::boot_images::ManagedKind;
-use mosb_reconcile::Kind;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
@@ -87,7 +87,7 @@ fn everything() -> Metrics {
             method: JobMethod::Direct,
             prepared: PreparedUse::Without,
         })),
-        object::replace_status(Kind::MachineOsBuild, &ended.metadata, &ended.status),
+        object::replace_status(kinds::MACHINE_OS_BUILD, &ended.metadata, &ended.status),
     ];
     metrics.record_actions(&cluster, &steps);
     cluster.builds = vec![ended];

@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::{Node, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::IndexKey;
 use super::projection::is_known;
 use super::trigger::Trigger;
 use crate::node_pool::may_run_etcd;
 use mosb_plan::api::{Metadata, labels};
-use mosb_reconcile::watch::IndexKey;
 
 /// The prefix of the taints that follow from the conditions of a Node and from its cordon.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";

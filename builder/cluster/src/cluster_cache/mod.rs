@@ -34,7 +34,7 @@ use super::namespaces::Namespaces;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
-use mosb_reconcile::watch::{IndexKey, IndexedStore, OwnWrites, WatchHealth};
+use mosb_reconcile::watch::{self, OwnWrites, WatchHealth};
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;
 
@@ -45,6 +45,28 @@ pub use machine::SeenMachine;
 pub use projection::{ManagedObject, NodeSecret, SeenNode, non_empty_annotation, owning_node};
 pub use trigger::Trigger;
 pub use visitor::Tasks;
+
+/// The objects of one kind.
+pub type IndexedStore<T> = watch::IndexedStore<T, IndexKey>;
+
+/// A secondary key of an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IndexKey {
+    /// Name of the MachineOSConfig that the object belongs to.
+    Config(String),
+    /// Name of the pool that the object is for.
+    Pool(String),
+    /// Name of the rendered config that the object refers to.
+    Rendered(String),
+    /// UID of the owner that controls the object.
+    Controller(String),
+    /// Name of the node that the object is for.
+    Node(String),
+    /// The object is a control-plane node.
+    ControlPlane,
+    /// The object is a node with a slot.
+    Slot,
+}
 
 /// Name of the watch of nodes that images are brought to.
 pub const MACHINES: &str = "machines";

@@ -12,10 +12,10 @@ use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
+use super::IndexKey;
 use super::trigger::Trigger;
 use crate::object::is_workload_owner;
 use mosb_plan::api::{component_pool, labels};
-use mosb_reconcile::watch::IndexKey;
 
 /// The cached fields of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,11 +20,13 @@ use super::{
     ClusterCache, DEPLOYMENTS, JOBS, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS,
     OPENSHIFT_BUILDS, PODS, RENDERERS,
 };
+use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER};
+use crate::kinds;
 use mosb_plan::api::cluster_settings::CONFIG_MAP;
 use mosb_plan::api::labels;
 use mosb_plan::api::openshift_build::OpenShiftBuild;
-use mosb_reconcile::kinds::{Kind, ROLLOUT_NAMESPACE};
+use mosb_reconcile::Kind;
 use mosb_reconcile::watch::WatchedResource;
 
 impl ClusterCache {
@@ -67,10 +69,10 @@ impl ClusterCache {
 
     fn machine_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         self.pool_resources(client, visitor);
-        let kind = Kind::MachineConfig.resource();
+        let kind = kinds::MACHINE_CONFIG.resource();
         let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client.clone(), &kind);
         let machine_configs = WatchedResource {
-            optional: Kind::MachineConfig.is_optional(),
+            optional: kinds::MACHINE_CONFIG.is_optional,
             ..WatchedResource::new(kind.plural, api)
         };
         visitor.visit(machine_configs, &self.machine_configs, meta, |meta| {
@@ -83,14 +85,14 @@ impl ClusterCache {
     }
 
     fn pool_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
-        visitor.visit(whole(client, Kind::MachineOsConfig), &self.configs, read, |config| {
+        visitor.visit(whole(client, kinds::MACHINE_OS_CONFIG), &self.configs, read, |config| {
             let pool = config.spec.machine_config_pool.name.clone();
             Trigger::Config(config.metadata.name.clone(), pool)
         });
-        visitor.visit(whole(client, Kind::MachineOsBuild), &self.builds, read, |build| {
+        visitor.visit(whole(client, kinds::MACHINE_OS_BUILD), &self.builds, read, |build| {
             Trigger::ManagedObject(build.spec.machine_os_config.name.clone())
         });
-        visitor.visit(whole(client, Kind::MachineConfigPool), &self.pools, read, |pool| {
+        visitor.visit(whole(client, kinds::MACHINE_CONFIG_POOL), &self.pools, read, |pool| {
             Trigger::Pool(pool.metadata.name.clone())
         });
     }
@@ -142,14 +144,17 @@ impl ClusterCache {
             };
             visitor.visit(watched, store, typed, trigger);
         }
-        let kind = Kind::ControllerConfig;
+        let kind = kinds::CONTROLLER_CONFIG;
         visitor.visit(whole(client, kind), &self.controller_configs, read, |_| Trigger::All);
-        let mirrors =
-            [Kind::ImageDigestMirrorSet, Kind::ImageTagMirrorSet, Kind::ImageContentSourcePolicy];
+        let mirrors = [
+            kinds::IMAGE_DIGEST_MIRROR_SET,
+            kinds::IMAGE_TAG_MIRROR_SET,
+            kinds::IMAGE_CONTENT_SOURCE_POLICY,
+        ];
         for (kind, store) in mirrors.into_iter().zip(&self.mirror_sets) {
             visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
         }
-        let kind = Kind::ImageConfig;
+        let kind = kinds::IMAGE_CONFIG;
         visitor.visit(whole(client, kind), &self.image_configs, read, |_| Trigger::All);
         let deployments = self.operators::<Deployment>(client, DEPLOYMENTS);
         visitor.visit(deployments, &self.deployments, deployment, |_| Trigger::All);
@@ -158,7 +163,7 @@ impl ClusterCache {
     }
 
     fn render_resources(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
-        let kinds = [Kind::KubeletConfig, Kind::ContainerRuntimeConfig];
+        let kinds = [kinds::KUBELET_CONFIG, kinds::CONTAINER_RUNTIME_CONFIG];
         for (kind, store) in kinds.into_iter().zip(&self.pool_settings) {
             visitor.visit(whole(client, kind), store, read, |_| Trigger::All);
         }
@@ -270,7 +275,7 @@ fn managed_labels() -> String {
 fn whole(client: &Client, kind: Kind) -> WatchedResource<DynamicObject> {
     let resource = kind.resource();
     let api = Api::all_with(client.clone(), &resource);
-    WatchedResource { optional: kind.is_optional(), ..WatchedResource::new(resource.plural, api) }
+    WatchedResource { optional: kind.is_optional, ..WatchedResource::new(resource.plural, api) }
 }
 
 /// The trigger of an object that may belong to a MachineOSConfig.

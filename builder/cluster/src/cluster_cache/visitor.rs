@@ -10,14 +10,12 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
-use super::ClusterCache;
 use super::trigger::Trigger;
+use super::{ClusterCache, IndexedStore};
 use crate::namespaces::Namespaces;
 use mosb_reconcile::Error;
 use mosb_reconcile::error::{is_forbidden, is_not_found};
-use mosb_reconcile::watch::{
-    Change, IndexedStore, WatchHealth, WatchState, WatchedResource, run_watch,
-};
+use mosb_reconcile::watch::{Change, WatchHealth, WatchState, WatchedResource, run_watch};
 
 /// What a controller does beside building images.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,5 +1,6 @@
 //! A pool's rendered MachineConfig, read when a plan needs it: the watch keeps its metadata only.
 
+use crate::kinds;
 use kube::Resource as _;
 use kube::api::{DynamicObject, GetParams};
 use kube::core::Request as ApiRequest;
@@ -9,7 +10,6 @@ use serde_json::Value;
 
 use super::{Resolver, invalid_input};
 use mosb_reconcile::error::is_not_found;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::problem::with_causes;
 use mosb_reconcile::{Error, Problem};
 
@@ -22,7 +22,7 @@ pub async fn get_rendered_config(
     resolver: &Resolver,
     name: &str,
 ) -> Result<RenderedConfig, Problem> {
-    let resource = Kind::MachineConfig.resource();
+    let resource = kinds::MACHINE_CONFIG.resource();
     let path = DynamicObject::url_path(&resource, None);
     let api_error = |error| Error::api(format!("machineconfig {name}"), "get")(error);
     // With the version that the watch showed, the API server answers from its cache instead of

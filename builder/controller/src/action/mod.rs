@@ -8,10 +8,10 @@ use super::base_trees::BaseTreeKey;
 use super::log_archive::ArchiveLogs;
 use super::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use mosb_build::JobMethod;
+use mosb_cluster::kinds;
 use mosb_cluster::object::workload_kind;
 use mosb_image::Digest;
 use mosb_plan::api::ImageBuilderType;
-use mosb_reconcile::Kind;
 use mosb_reconcile::write::Target;
 
 pub type Action = mosb_reconcile::write::Action<BuildEffect>;
@@ -53,7 +53,7 @@ pub struct Attempt {
 /// Whether an action creates a build or its workload, or is followed by that in a later pass.
 pub fn makes_workloads(action: &Action) -> bool {
     match action {
-        Action::Create(new) => new.kind == Kind::MachineOsBuild,
+        Action::Create(new) => new.kind == kinds::MACHINE_OS_BUILD,
         Action::Effect(effect) => {
             matches!(effect, BuildEffect::CreateWorkload(_) | BuildEffect::CreateInputs(..))
         }

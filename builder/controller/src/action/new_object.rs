@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::workload::{Input, Workload};
+use mosb_cluster::kinds;
 use mosb_cluster::object::workload_kind;
 use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use mosb_reconcile::Kind;
@@ -17,7 +18,7 @@ use mosb_reconcile::write::{Existing, IfExists, NewObject};
 /// For a pool that opted in by its label; its status is empty.
 pub fn config(config: &MachineOsConfig) -> NewObject {
     let body = json!({ "metadata": config.metadata, "spec": config.spec });
-    ours(Kind::MachineOsConfig, &config.metadata, body, IfExists::DecideAgain)
+    ours(kinds::MACHINE_OS_CONFIG, &config.metadata, body, IfExists::DecideAgain)
 }
 
 /// Its status is empty.
@@ -26,7 +27,7 @@ pub fn build(build: &MachineOsBuild) -> NewObject {
     NewObject {
         owner_uid: owner.map(|owner| owner.uid.clone()),
         ..ours(
-            Kind::MachineOsBuild,
+            kinds::MACHINE_OS_BUILD,
             &build.metadata,
             json!(build),
             IfExists::CompareMetadata(compare_build),
@@ -36,7 +37,7 @@ pub fn build(build: &MachineOsBuild) -> NewObject {
 
 /// The MachineConfig that brings a pool its pre-built image.
 pub fn component(config: &MachineConfig) -> NewObject {
-    ours(Kind::MachineConfig, &config.metadata, json!(config), IfExists::DecideAgain)
+    ours(kinds::MACHINE_CONFIG, &config.metadata, json!(config), IfExists::DecideAgain)
 }
 
 pub fn workload(workload: &Workload) -> NewObject {

@@ -3,11 +3,11 @@
 use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 
 /// Message of the condition `Seeded`, before and after its MachineConfig is deleted.
@@ -93,6 +93,6 @@ impl DecisionBuilder<'_> {
         }
         let mut patch = Patch::default();
         patch.remove(labels::PRE_BUILT_IMAGE);
-        self.actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
+        self.actions.push(object::patch(kinds::MACHINE_OS_CONFIG, metadata, patch));
     }
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::DecisionBuilder;
 use crate::action::{Action, new_object};
 use crate::lookup::Planned;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status, new_event, regarding};
 use mosb_plan::api::{
@@ -14,7 +15,6 @@ use mosb_plan::api::{
     NameRef, OwnerReference, labels, shortened,
 };
 use mosb_plan::plan::BaseRelease;
-use mosb_reconcile::kinds::Kind;
 
 /// The longest value of a label.
 pub(super) const MAX_LABEL_VALUE: usize = 63;
@@ -162,7 +162,7 @@ impl DecisionBuilder<'_> {
     }
 
     fn is_deleted(&self, build: &MachineOsBuild) -> bool {
-        self.actions.contains(&object::delete(Kind::MachineOsBuild, &build.metadata))
+        self.actions.contains(&object::delete(kinds::MACHINE_OS_BUILD, &build.metadata))
     }
 
     /// Writes a build's status if it changed.
@@ -186,7 +186,7 @@ pub(super) fn interrupt_actions(build: &MachineOsBuild, why: &str, now: Timestam
 }
 
 fn delete_actions(build: &MachineOsBuild, why: &str) -> [Action; 2] {
-    let delete = object::delete(Kind::MachineOsBuild, &build.metadata);
+    let delete = object::delete(kinds::MACHINE_OS_BUILD, &build.metadata);
     [build_event(build, EventReason::BuildDeleted, why), delete]
 }
 
@@ -196,5 +196,5 @@ fn build_event(build: &MachineOsBuild, reason: EventReason, why: &str) -> Action
 }
 
 fn write_status(build: &MachineOsBuild, status: &MachineOsBuildStatus) -> Action {
-    object::replace_status(Kind::MachineOsBuild, &build.metadata, status)
+    object::replace_status(kinds::MACHINE_OS_BUILD, &build.metadata, status)
 }

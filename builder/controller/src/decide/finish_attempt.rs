@@ -18,11 +18,11 @@ use crate::workload::{
 };
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, PreparedImage};
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status};
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::{MachineOsBuild, labels};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 
@@ -161,7 +161,7 @@ impl<'a> DecisionBuilder<'a> {
         let until = self.now + SignedDuration::try_from(pause).unwrap_or_default();
         patch.set(labels::NOT_BEFORE, until.to_string());
         patch.remove(labels::JOB_UID);
-        self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
+        self.actions.push(object::patch(kinds::MACHINE_OS_BUILD, &build.metadata, patch));
         if let Some(workload) = workload {
             self.delete_workload(workload);
         }
@@ -215,7 +215,7 @@ impl<'a> DecisionBuilder<'a> {
         patch.set(labels::ATTEMPT, (attempt + 1).to_string());
         patch.remove(labels::NOT_BEFORE);
         patch.remove(labels::JOB_UID);
-        self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
+        self.actions.push(object::patch(kinds::MACHINE_OS_BUILD, &build.metadata, patch));
         self.delete_workload(workload);
         let running = BuildPhase::Building(&self.workload_ref(workload));
         let status = build_status(&build.status, running, self.now);

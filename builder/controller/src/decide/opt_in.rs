@@ -7,13 +7,13 @@ use super::Decision;
 use crate::action::{Action, new_object};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{EventReason, PoolBuild, new_event, pool_conditions, regarding};
 use mosb_plan::api::{
     API_VERSION, ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig,
     MachineOsConfigSpec, Metadata, NameRef, OwnerReference, labels,
 };
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 
 /// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.
@@ -36,7 +36,7 @@ pub(super) fn without_config(snapshot: &Snapshot, now: Timestamp) -> Decision {
 /// Updates a MachineOSConfig that was created for the label; `None` if nothing changed.
 pub(super) fn follow_label(snapshot: &Snapshot, config: &MachineOsConfig) -> Option<Decision> {
     config.metadata.annotations.get(labels::MADE_FOR_LABEL)?;
-    let (kind, metadata) = (Kind::MachineOsConfig, &config.metadata);
+    let (kind, metadata) = (kinds::MACHINE_OS_CONFIG, &config.metadata);
     let pool = snapshot.pool.as_ref()?;
     let Some(label) = &snapshot.label else {
         let action = object::delete(kind, metadata);
@@ -61,7 +61,7 @@ fn config(pool: &MachineConfigPool, spec: MachineOsConfigSpec) -> MachineOsConfi
             annotations: [(labels::MADE_FOR_LABEL.to_owned(), String::new())].into(),
             owner_references: vec![OwnerReference {
                 api_version: API_VERSION.to_owned(),
-                kind: Kind::MachineConfigPool.as_str().to_owned(),
+                kind: kinds::MACHINE_CONFIG_POOL.name.to_owned(),
                 name: owner.name.clone(),
                 uid: owner.uid().to_owned(),
                 controller: Some(true),
@@ -133,7 +133,7 @@ fn opted_out(pool: &MachineConfigPool, now: Timestamp) -> Decision {
     if image.is_some() {
         let mut patch = Patch::default();
         patch.remove(labels::NEWEST_IMAGE_EQUIVALENT_CONFIG);
-        actions.push(object::patch(Kind::MachineConfigPool, metadata, patch));
+        actions.push(object::patch(kinds::MACHINE_CONFIG_POOL, metadata, patch));
     }
     if actions.is_empty() {
         Decision::unchanged(PoolReason::NotOptedIn)

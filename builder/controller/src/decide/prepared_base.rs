@@ -10,11 +10,11 @@ use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use crate::workload::{Workload, is_confined_to};
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::EventReason;
 use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_reconcile::Problem;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 
 /// Values of annotation `mosb.dev/prepared`, beside the digest of the image.
@@ -103,7 +103,7 @@ impl DecisionBuilder<'_> {
         if patch.annotations.iter().all(is_same) {
             return PreparedChoice::Recorded;
         }
-        self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
+        self.actions.push(object::patch(kinds::MACHINE_OS_BUILD, &build.metadata, patch));
         PreparedChoice::Changed
     }
 

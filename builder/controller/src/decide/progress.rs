@@ -9,12 +9,12 @@ use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
 use crate::workload::{NoResultCause, Observation, Workload, observe, release};
 use mosb_build::JobResult;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, WorkloadRef, build_status};
 use mosb_plan::api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{Patch, Target};
 
 /// The result of one pass over a build.
@@ -130,7 +130,7 @@ impl<'a> DecisionBuilder<'a> {
                 self.emit_build_event(build, EventReason::JobCreated, &uid, note);
                 let mut patch = Patch::default();
                 patch.set(labels::JOB_UID, &*uid);
-                self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
+                self.actions.push(object::patch(kinds::MACHINE_OS_BUILD, &build.metadata, patch));
             }
             _ => {}
         }

@@ -9,6 +9,7 @@ use crate::action::Action;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
 use mosb_build::JobMethod;
+use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_cluster::status::{
@@ -20,7 +21,6 @@ use mosb_plan::api::{
     BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig,
     MachineOsConfigStatus, condition, labels,
 };
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 
@@ -130,7 +130,7 @@ fn push_config_status(
     status: &MachineOsConfigStatus,
     actions: &mut Vec<Action>,
 ) {
-    actions.push(object::replace_status(Kind::MachineOsConfig, &config.metadata, status));
+    actions.push(object::replace_status(kinds::MACHINE_OS_CONFIG, &config.metadata, status));
 }
 
 impl DecisionBuilder<'_> {
@@ -192,7 +192,7 @@ impl DecisionBuilder<'_> {
             let edge = build.metadata.uid().to_owned() + metadata.resource_version();
             self.emit_config_event(EventReason::ConfigReconciled, &edge, note);
         }
-        self.actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
+        self.actions.push(object::patch(kinds::MACHINE_OS_CONFIG, metadata, patch));
     }
 
     /// Updates the condition `Warnings` without changing anything else.
@@ -326,7 +326,7 @@ impl DecisionBuilder<'_> {
         {
             let mut patch = Patch::default();
             patch.set(key, image);
-            self.actions.push(object::patch(Kind::MachineConfigPool, metadata, patch));
+            self.actions.push(object::patch(kinds::MACHINE_CONFIG_POOL, metadata, patch));
         }
     }
 }

@@ -4,12 +4,12 @@
 use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
 use crate::pool_reason::PoolReason;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{EventReason, blocking_conditions};
 use mosb_image::Platform;
 use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
 use mosb_reconcile::Problem;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Patch;
 use mosb_types::ErrorClass;
 
@@ -187,7 +187,7 @@ impl<'a> DecisionBuilder<'a> {
         if build.metadata.annotation(labels::WANTED) != Some(&*self.desired.wanted) {
             let mut patch = Patch::default();
             patch.set(labels::WANTED, self.desired.wanted.clone());
-            self.actions.push(object::patch(Kind::MachineOsBuild, &build.metadata, patch));
+            self.actions.push(object::patch(kinds::MACHINE_OS_BUILD, &build.metadata, patch));
         }
         self.advance(build)
     }
@@ -285,7 +285,7 @@ impl<'a> DecisionBuilder<'a> {
             self.emit_config_event(EventReason::RebuildRequested, uid, note);
             let mut patch = Patch::default();
             patch.set(labels::REBUILD_OF, uid);
-            self.actions.push(object::patch(Kind::MachineOsConfig, metadata, patch));
+            self.actions.push(object::patch(kinds::MACHINE_OS_CONFIG, metadata, patch));
         } else {
             self.delete_build(build, "a rebuild was asked for");
         }

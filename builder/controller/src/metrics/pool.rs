@@ -13,9 +13,9 @@ use super::build_state::{JOB_STATES, PUSH_STATES, STATES, current, job_state, pu
 use crate::action::{Action, BuildEffect};
 use crate::snapshot::Snapshot;
 use mosb_build::result::{JobResult, Outcome};
+use mosb_cluster::kinds;
 use mosb_cluster::metrics::{Pool, PoolState};
 use mosb_plan::api::{MachineOsBuild, MachineOsBuildStatus, labels};
-use mosb_reconcile::Kind;
 use mosb_reconcile::write::{NewObject, NewStatus};
 
 impl Metrics {
@@ -89,7 +89,7 @@ impl Metrics {
                     self.retries.get_or_create(&label).inc();
                 }
                 Action::ReplaceStatus(target, NewStatus::Whole(status))
-                    if target.kind == Kind::MachineOsBuild =>
+                    if target.kind == kinds::MACHINE_OS_BUILD =>
                 {
                     let name = &target.name;
                     let before = snapshot.builds.iter().find(|build| build.metadata.name == *name);
@@ -146,5 +146,5 @@ impl Metrics {
 /// Whether it is a MachineOSBuild, and not of an image that was built elsewhere.
 fn is_own_build(new: &NewObject) -> bool {
     let label = &new.body["metadata"]["labels"][labels::PRE_BUILT_IMAGE];
-    new.kind == Kind::MachineOsBuild && label != "true"
+    new.kind == kinds::MACHINE_OS_BUILD && label != "true"
 }

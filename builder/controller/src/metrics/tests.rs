@@ -10,9 +10,9 @@ use super::build_state::PUSH_STATES;
 use crate::action::Action;
 use crate::snapshot::{SeenWorkload, Snapshot};
 use mosb_build::result::JobResult;
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_plan::api::MachineOsBuild;
-use mosb_reconcile::kinds::Kind;
 
 fn snapshot(build: Value) -> Snapshot {
     let read = |value: Value| serde_json::from_value(value).unwrap();
@@ -58,7 +58,7 @@ fn gauges_follow_what_is_seen_and_go_with_it() {
 }
 
 fn replace_status(build: MachineOsBuild) -> Action {
-    object::replace_status(Kind::MachineOsBuild, &build.metadata, &build.status)
+    object::replace_status(kinds::MACHINE_OS_BUILD, &build.metadata, &build.status)
 }
 
 const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";

@@ -15,7 +15,9 @@ use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
 use crate::workload::{InputKind, Workload};
 use mosb_build::JobResult;
-use mosb_cluster::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger, WORKLOAD_WATCHES};
+use mosb_cluster::cluster_cache::{
+    ClusterCache, IndexKey, POOL_WATCHES, Trigger, WORKLOAD_WATCHES,
+};
 use mosb_cluster::cluster_names::{
     BASE_TREES, BUILD_CONFIG, CUSTOM_DOCKERFILE, DAEMON, OPERATOR, PREPARED_BASES,
 };
@@ -23,7 +25,6 @@ use mosb_cluster::versions::versions;
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::api::cluster_settings::UserNamespaces;
 use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
-use mosb_reconcile::watch::IndexKey;
 
 pub use nodes::machine_role;
 

@@ -9,7 +9,7 @@ use mosb_reconcile::watch::WatchState;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(
-    store: &mosb_reconcile::watch::IndexedStore<T>,
+    store: &mosb_cluster::cluster_cache::IndexedStore<T>,
     objects: Vec<Value>,
 ) {
     store.replace(objects.into_iter().map(|value| {

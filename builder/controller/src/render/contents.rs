@@ -9,8 +9,8 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 
 use super::snapshot::Member;
+use mosb_cluster::kinds;
 use mosb_plan::api::MachineConfig;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::ApplyError;
 use mosb_reconcile::{Error, error};
 
@@ -96,7 +96,7 @@ impl Contents {
 /// # Errors
 /// The API.
 pub(super) async fn find(client: &Client, name: &str) -> Result<Option<DynamicObject>, Error> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineConfig.resource());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kinds::MACHINE_CONFIG.resource());
     match api.get_opt(name).await {
         Ok(found) => Ok(found.map(|mut object| {
             object.metadata.managed_fields = None;

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::garbage;
 use super::rendered_object::rendered_object;
 use super::snapshot::{Inputs, OverridingImage, RenderOutput, RenderSnapshot};
+use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{EventReason, RENDER_DEGRADED, new_event, regarding, render_conditions};
 use mosb_plan::api::{API_VERSION, Condition, condition, labels};
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Decision;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::watch::RECOVERED_AFTER;
 use mosb_reconcile::write::{NoEffect, Patch};
 
@@ -181,7 +181,7 @@ fn set_configuration(
     let is_named = snapshot.pool.spec.configuration.name == *name;
     if !is_named || !has_stamp(snapshot, inputs, name) || !has_sources(snapshot, inputs) {
         let patch = configuration(inputs, output);
-        actions.push(object::patch(Kind::MachineConfigPool, &snapshot.pool.metadata, patch));
+        actions.push(object::patch(kinds::MACHINE_CONFIG_POOL, &snapshot.pool.metadata, patch));
     }
     actions.extend(rendered_condition(snapshot, "", now));
     RenderDecision::of(RenderReason::Rendered(name.clone()), actions)

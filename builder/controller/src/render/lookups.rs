@@ -16,7 +16,7 @@ use super::snapshot::{Member, OverridingImage, RenderOutput, RenderSnapshot};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
-use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
 use mosb_plan::api::{
     BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
@@ -24,7 +24,6 @@ use mosb_plan::api::{
 };
 use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Unpinned, Update};
 use mosb_reconcile::driver::Worker;
-use mosb_reconcile::watch::IndexKey;
 use mosb_reconcile::write::{ApplyError, Existing};
 use mosb_reconcile::{Error, Problem};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};

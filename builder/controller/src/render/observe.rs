@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
-use mosb_cluster::cluster_cache::{ClusterCache, POOL_WATCHES, Trigger};
+use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, POOL_WATCHES, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::shared_versions;
 use mosb_plan::api::{
@@ -16,7 +16,6 @@ use mosb_plan::api::{
 use mosb_plan::render::is_rendered_one;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
-use mosb_reconcile::watch::IndexKey;
 use mosb_types::ErrorClass;
 
 /// The snapshot of the pool of this name.

@@ -6,13 +6,14 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use mosb_cluster::kinds;
+use mosb_reconcile::Problem;
 use mosb_reconcile::write::{Existing, IfExists, NewObject};
-use mosb_reconcile::{Kind, Problem};
 use mosb_types::ErrorClass;
 
 pub fn rendered_object(rendered: &Arc<Value>) -> NewObject {
     NewObject {
-        kind: Kind::MachineConfig,
+        kind: kinds::MACHINE_CONFIG,
         name: rendered["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         owner_uid: None,
         body: Arc::clone(rendered),

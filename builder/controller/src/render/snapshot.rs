@@ -7,10 +7,10 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use mosb_cluster::kinds;
 use mosb_image::Digest;
 use mosb_plan::api::{MachineConfigPool, RecordedBase};
 use mosb_reconcile::driver::InputsHash;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::Target;
 use mosb_reconcile::{EarlierProblem, Problem};
 use mosb_types::canonical_json;
@@ -110,7 +110,7 @@ impl Hash for SeenRendered {
 impl From<&SeenRendered> for Target {
     fn from(rendered: &SeenRendered) -> Self {
         Self {
-            kind: Kind::MachineConfig,
+            kind: kinds::MACHINE_CONFIG,
             name: rendered.name.clone(),
             uid: rendered.uid.clone(),
             version: None,

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use mosb_reconcile::kinds::Kind;
+use mosb_cluster::kinds;
+use mosb_reconcile::Kind;
 
 /// An object that a build's pod needs. `Debug` shows only kind and name, because Secrets are among
 /// them.
@@ -41,18 +42,18 @@ impl InputKind {
 
     /// As the API spells it.
     pub fn as_str(self) -> &'static str {
-        Kind::from(self).as_str()
+        Kind::from(self).name
     }
 }
 
 impl From<InputKind> for Kind {
     fn from(kind: InputKind) -> Self {
         match kind {
-            InputKind::ConfigMap => Self::ConfigMap,
-            InputKind::Secret => Self::Secret,
-            InputKind::ServiceAccount => Self::ServiceAccount,
-            InputKind::Role => Self::Role,
-            InputKind::RoleBinding => Self::RoleBinding,
+            InputKind::ConfigMap => kinds::CONFIG_MAP,
+            InputKind::Secret => kinds::SECRET,
+            InputKind::ServiceAccount => kinds::SERVICE_ACCOUNT,
+            InputKind::Role => kinds::ROLE,
+            InputKind::RoleBinding => kinds::ROLE_BINDING,
         }
     }
 }

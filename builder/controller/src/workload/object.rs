@@ -118,7 +118,7 @@ pub fn release(builder: ImageBuilderType) -> Option<Value> {
 
 /// The kind of the workload, as the API spells it.
 pub fn kind(builder: ImageBuilderType) -> &'static str {
-    workload_kind(builder).as_str()
+    workload_kind(builder).name
 }
 
 impl From<&Workload> for Target {

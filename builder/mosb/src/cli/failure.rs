@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::cli::error::Error;
     use mosb_ignition as ignition;
-    use mosb_plan::plan::{self, Reason};
+    use mosb_plan::plan::{self, CheckError, Reason};
     use mosb_registry as registry;
     use std::io;
 
@@ -192,7 +192,7 @@ mod tests {
     fn several_problems_are_listed_once_and_control_characters_are_harmless() {
         let reasons = vec![Reason::Requested, Reason::AppendToBase("/etc/a\u{1b}[31m".to_owned())];
         let config = "rendered-x".to_owned();
-        let failure = Failure::from(plan::Error::NotDirect { config, reasons });
+        let failure = Failure::from(plan::Error::from(CheckError::NotDirect { config, reasons }));
         assert_eq!(failure.findings().len(), 2);
         assert_eq!(failure.text().matches("/etc/a").count(), 1);
         assert!(!failure.text().contains('\u{1b}'));

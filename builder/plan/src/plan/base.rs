@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::labels;
-use mosb_image::tree::{BaseTree, Entry, Kind};
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic;
 
@@ -127,74 +126,19 @@ impl fmt::Display for BaseRelease {
 /// Where the directories of kernels are.
 pub(super) const MODULES: &str = "usr/lib/modules";
 
-/// A unified kernel, where `bootc container ukify` and kernel-install put it.
-fn unified_kernel(tree: &BaseTree) -> Option<String> {
-    let kernels = tree.children(MODULES).into_iter();
-    let kernels = kernels.map(|(name, _)| format!("{MODULES}/{}", String::from_utf8_lossy(name)));
-    kernels.chain(["boot/EFI/Linux".to_owned()]).find_map(|directory| {
-        let mut files = tree.children(&directory).into_iter();
-        let is_unified = |(name, entry): &(&[u8], Entry<'_>)| {
-            name.ends_with(b".efi") && entry.kind == Kind::File
-        };
-        let (name, _) = files.find(is_unified)?;
-        Some(format!("{directory}/{}", String::from_utf8_lossy(name)))
-    })
-}
-
 /// One word that fits into an annotation and a sentence; a base may have any text there.
 fn is_version(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
+/// Manifest or config violate the OCI image spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
-#[diagnostic(class = InvalidInput)]
-pub enum BaseError {
-    /// Manifest or config violate the OCI image spec.
-    #[error("{image}: {problem}; the image is damaged or no container image")]
-    #[diagnostic(code = "bad-base")]
-    Malformed {
-        image: String,
-        /// The field and its problem.
-        problem: String,
-    },
-    /// It was built from a rendered config itself.
-    #[error(
-        "{image} was itself built from {config}; give the plain OS image as base, or --on-top to build upon it"
-    )]
-    #[diagnostic(code = "base-already-built")]
-    AlreadyBuilt {
-        image: String,
-        /// The rendered config in its label.
-        config: String,
-    },
-    /// Its kernel has the digest of its file system, so that no machine boots it with another layer.
-    #[error(
-        "{image}: it has a unified kernel, /{path}, as sealed images do: that pins the file system, so machines don't boot it with any layer on top; take the base that it was sealed from, or seal the image again in a Containerfile (bootc container ukify)"
-    )]
-    #[diagnostic(code = "sealed-base")]
-    Sealed {
-        image: String,
-        /// Of the unified kernel, without the leading slash.
-        path: String,
-    },
-    /// buildah compares the two when it writes an image.
-    #[error(
-        "{image}: its config has {entries} entries of history that made a layer, and {layers} layers, so buildah can't build on it; build the base anew, or without a history"
-    )]
-    #[diagnostic(code = "base-not-buildable")]
-    History { image: String, entries: usize, layers: usize },
-    /// buildah runs them, and a direct build does not.
-    #[error(
-        "{image}: its config has ONBUILD instructions ({first}), which buildah would run; take a base without them"
-    )]
-    #[diagnostic(code = "base-not-buildable")]
-    OnBuild { image: String, first: String },
-    /// The steps of mosb run as this user.
-    #[error(
-        "{image}: its config has the user {user:?}, and the steps of a build with buildah must run as root; take a base with USER root"
-    )]
-    #[diagnostic(code = "base-not-buildable")]
-    User { image: String, user: String },
+#[error("{image}: {problem}; the image is damaged or no container image")]
+#[diagnostic(code = "bad-base", class = InvalidInput)]
+pub struct BaseError {
+    image: String,
+    /// The field and its problem.
+    problem: String,
 }
 
 impl Base {
@@ -209,7 +153,7 @@ impl Base {
         manifest: &[u8],
         config: &[u8],
     ) -> Result<Self, BaseError> {
-        let malformed = |problem: String| BaseError::Malformed { image: image.clone(), problem };
+        let malformed = |problem: String| BaseError { image: image.clone(), problem };
         let json = |what: &str, bytes: &[u8]| {
             serde_json::from_slice::<Value>(bytes)
                 .map_err(|e| malformed(format!("its {what} is not JSON ({e})")))
@@ -234,45 +178,6 @@ impl Base {
             manifest: manifest_json,
             config,
         })
-    }
-
-    /// Checks what buildah does with the config; a direct build does not care.
-    ///
-    /// # Errors
-    /// A config that makes every build on it fail.
-    pub fn check_buildable(&self) -> Result<(), BaseError> {
-        let image = || self.image.clone();
-        let raw = &self.config.raw;
-        let history = raw.get("history").and_then(Value::as_array).map(Vec::as_slice);
-        let history = history.unwrap_or_default();
-        let is_layer = |entry: &&Value| entry["empty_layer"] != Value::Bool(true);
-        let (entries, layers) =
-            (history.iter().filter(is_layer).count(), self.config.diff_ids.len());
-        if !history.is_empty() && entries != layers {
-            return Err(BaseError::History { image: image(), entries, layers });
-        }
-        let onbuild = raw.pointer("/config/OnBuild").and_then(Value::as_array);
-        if let Some(first) = onbuild.and_then(|list| list.first()) {
-            let first = first.as_str().unwrap_or_default().chars().take(100).collect();
-            return Err(BaseError::OnBuild { image: image(), first });
-        }
-        let user = raw.pointer("/config/User").and_then(Value::as_str).unwrap_or_default();
-        if !is_root(user) {
-            return Err(BaseError::User { image: image(), user: user.to_owned() });
-        }
-        Ok(())
-    }
-
-    /// Checks that machines boot it with a layer on top. As bootc and image-builder do, an image with a
-    /// unified kernel counts as sealed.
-    ///
-    /// # Errors
-    /// It is sealed.
-    pub fn check_unsealed(&self, tree: &BaseTree) -> Result<(), BaseError> {
-        match unified_kernel(tree) {
-            Some(path) => Err(BaseError::Sealed { image: self.image.clone(), path }),
-            None => Ok(()),
-        }
     }
 
     /// When it was made, and which version it is, as it says itself.
@@ -327,71 +232,5 @@ impl BaseConfig {
         let diff_ids = serde_json::from_value(diff_ids)
             .map_err(|e| format!("its rootfs.diff_ids are not digests ({e})"))?;
         Ok(Self { platform, labels, diff_ids, raw })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use mosb_image::tree::OwnedEntry;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn buildah_needs_root_and_a_history_that_fits() {
-        let layer = json!({ "created_by": "a" });
-        let empty = json!({ "created_by": "a", "empty_layer": true });
-        for (what, config, history, want) in [
-            ("nothing", json!({}), json!(null), None),
-            ("no history", json!({}), json!([]), None),
-            ("its history", json!({}), json!([empty, layer, empty]), None),
-            ("a longer history", json!({}), json!([layer, layer]), Some("2 entries")),
-            ("empty layers only", json!({}), json!([empty]), Some("0 entries")),
-            ("root", json!({ "User": "root" }), json!(null), None),
-            ("root with a group", json!({ "User": "0:7" }), json!(null), None),
-            ("another user", json!({ "User": "core" }), json!(null), Some("core")),
-            ("a number", json!({ "User": "65532:0" }), json!(null), Some("65532")),
-            ("no trigger", json!({ "OnBuild": null }), json!(null), None),
-            ("a trigger", json!({ "OnBuild": ["COPY a b"] }), json!(null), Some("COPY a b")),
-        ] {
-            let config = json!({
-                "os": "linux", "architecture": "amd64", "config": config, "history": history,
-                "rootfs": { "diff_ids": [DiffId::of(b"a")] },
-            });
-            let base = Base::new(
-                BaseName::from_layout(Digest::of(b"a")),
-                "oci:a".to_owned(),
-                None,
-                br#"{ "layers": [{}] }"#,
-                config.to_string().as_bytes(),
-            );
-            let refused = base.unwrap().check_buildable().err().map(|error| error.to_string());
-            assert_eq!(refused.is_some(), want.is_some(), "{what}: {refused:?}");
-            assert!(refused.unwrap_or_default().contains(want.unwrap_or_default()), "{what}");
-        }
-    }
-
-    #[test]
-    fn a_unified_kernel_seals_a_base() {
-        for (what, files, want) in [
-            ("a kernel and its initramfs", &["usr/lib/modules/6.1/vmlinuz"][..], None),
-            ("a boot loader", &["usr/lib/systemd/boot/efi/systemd-bootx64.efi"], None),
-            ("in /boot", &["boot/EFI/Linux/6.1.efi"], Some("boot/EFI/Linux/6.1.efi")),
-            (
-                "beside the modules",
-                &["usr/lib/modules/6.1/vmlinuz", "usr/lib/modules/6.2/6.2.efi"],
-                Some("usr/lib/modules/6.2/6.2.efi"),
-            ),
-        ] {
-            let mut entries = BTreeMap::new();
-            for file in files {
-                for (at, _) in file.match_indices('/') {
-                    entries.insert(file.as_bytes()[..at].to_vec(), OwnedEntry::directory(0o755));
-                }
-                entries.insert(file.as_bytes().to_vec(), OwnedEntry::file(b""));
-            }
-            let tree = BaseTree::from_entries(entries);
-            assert_eq!(unified_kernel(&tree).as_deref(), want, "{what}");
-        }
     }
 }

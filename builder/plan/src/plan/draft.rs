@@ -2,6 +2,7 @@
 
 use super::apply::{Additions, apply, has_rpm_ostree, preset_units, real_paths};
 use super::build_plan::{BuildPlan, BuildRequest};
+use super::checks::{self, Facts};
 use super::explain::{self, ImagePaths};
 use super::inputs::{FORMAT, Inputs, Parts, annotations, image_labels};
 use super::machine_part::kernel_part;
@@ -10,14 +11,14 @@ use super::prepared::{
     BuilderNodes, Obstacle, OwnParts, Prepared, PreparedBase, is_trust_file, without_trust_files,
 };
 use super::var_files::{self, VarPaths};
-use super::{BaseError, Error, kernel_arguments, packages, update_units};
+use super::{Error, kernel_arguments, update_units};
 use crate::api::rollout::MachinePart;
-use crate::api::{BuildName, BuildOn, KernelType, RenderedConfig, labels};
+use crate::api::{BuildName, BuildOn, KernelType, RenderedConfig};
 use mosb_ignition as ignition;
 use mosb_image::Digest;
 use mosb_image::overlay::{LayerEntry, Overlay};
 use mosb_image::tree::BaseTree;
-use mosb_types::{Diagnostic as _, Finding};
+use mosb_types::Finding;
 
 /// The Ignition config of a rendered config; none if it has none.
 ///
@@ -61,16 +62,9 @@ impl Draft {
         request: BuildRequest,
         ignition: Option<ignition::Parsed>,
     ) -> Result<Self, Error> {
-        if let Some(config) = request.base.config.labels.get(labels::IMAGE_MACHINE_CONFIG)
-            && !request.on_top
-        {
-            let image = request.base.image.clone();
-            return Err(BaseError::AlreadyBuilt { image, config: config.clone() }.into());
-        }
         let (ignition, warnings) = ignition.map(|parsed| (parsed.config, parsed.warnings)).unzip();
         let mut warnings: Vec<Finding> = warnings.unwrap_or_default();
         let reasons = reasons(&request, ignition.as_ref());
-        packages::check(&request)?;
         let var_paths = match (&ignition, request.build_on) {
             (Some(config), BuildOn::EveryConfig) => VarPaths::of(config),
             (None, _) | (_, BuildOn::OsChange) => VarPaths::default(),
@@ -82,8 +76,8 @@ impl Draft {
             BuildOn::OsChange => None,
         };
         let names = names(&request);
-        let draft = Self { request, names, ignition, reasons, warnings, var_paths, part };
-        draft.allow_reasons()?;
+        let mut draft = Self { request, names, ignition, reasons, warnings, var_paths, part };
+        draft.check(None)?;
         Ok(draft)
     }
 
@@ -134,15 +128,12 @@ impl Draft {
         warnings
     }
 
-    /// Checks that what must be run may be, and can be on this base.
-    fn allow_reasons(&self) -> Result<(), Error> {
-        if self.request.method == MethodChoice::Direct && !self.reasons.is_empty() {
-            let config = self.request.config.name().to_string();
-            return Err(Error::NotDirect { config, reasons: self.reasons.clone() });
-        }
-        if !self.reasons.is_empty() {
-            self.request.base.check_buildable()?;
-        }
+    /// Makes the [checks](checks::check) of what is known. Their warnings are those of the plan.
+    fn check(&mut self, tree: Option<&BaseTree>) -> Result<(), Error> {
+        let (request, reasons) = (&self.request, &*self.reasons);
+        let found = checks::check(Facts { request, reasons, tree })?;
+        let new: Vec<_> = found.into_iter().filter(|one| !self.warnings.contains(one)).collect();
+        self.warnings.extend(new);
         Ok(())
     }
 
@@ -157,13 +148,13 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
-        self.check_unsealed(tree)?;
+        self.check(Some(tree))?;
         if !self.needs_tree() {
             return Ok(self.complete(None, None, Some(tree)));
         }
         let written = self.write(tree, self.ignition.as_ref())?;
         self.reasons.clone_from(&written.reasons);
-        self.allow_reasons()?;
+        self.check(Some(tree))?;
         Ok(self.complete(Some(written), None, Some(tree)))
     }
 
@@ -179,7 +170,7 @@ impl Draft {
         prepared: PreparedBase,
         tree: &BaseTree,
     ) -> Result<BuildPlan, Error> {
-        self.check_unsealed(tree)?;
+        self.check(Some(tree))?;
         let without = match &self.ignition {
             Some(config) if prepared.has_trust_files => Some(without_trust_files(config)),
             Some(_) | None => None,
@@ -201,18 +192,6 @@ impl Draft {
         self.warnings
             .push(Finding::new("prepared-not-used", message).object(&prepared.image.image));
         Ok(self.complete(None, None, Some(tree)))
-    }
-
-    /// Refuses a sealed base, unless there is a Containerfile, which may seal the image again.
-    fn check_unsealed(&mut self, tree: &BaseTree) -> Result<(), Error> {
-        match self.request.base.check_unsealed(tree) {
-            Err(sealed) if self.request.containerfile.is_some() => {
-                let warning = Finding::new(sealed.code(), sealed.to_string());
-                self.warnings.push(warning);
-                Ok(())
-            }
-            checked => Ok(checked?),
-        }
     }
 
     /// The layer of a config on an image.

@@ -75,7 +75,7 @@ fn buildahs_rules_for_bases_spare_direct_builds() {
         let mut request = request("/etc/x", BuildOn::OsChange, method);
         request.base.config.raw["config"]["OnBuild"] = json!(["RUN a"]);
         let found = Draft::new(request).err();
-        assert_eq!(matches!(found, Some(Error::Base(_))), is_refused, "{found:?}");
+        assert_eq!(matches!(found, Some(Error::Check(_))), is_refused, "{found:?}");
     }
 }
 

@@ -9,6 +9,7 @@ mod apply;
 mod base;
 mod build_context;
 mod build_plan;
+mod checks;
 pub mod diff;
 mod draft;
 mod explain;
@@ -35,6 +36,7 @@ pub use build_context::{
     BuildContext, ContextEntry, ContextPath, IgnoreFile, Listing, MissingPath, used_paths,
 };
 pub use build_plan::{BuildPlan, BuildRequest, Pinned, Stage};
+pub use checks::CheckError;
 pub use draft::{Draft, parse_ignition};
 pub use explain::secret_files;
 pub use inputs::{FORMAT, Inputs};
@@ -71,6 +73,9 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Base(#[from] BaseError),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Check(#[from] CheckError),
     /// The config and the base don't go together.
     #[error("{config}: {source}")]
     #[diagnostic(transparent)]
@@ -92,8 +97,4 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(code = "bad-extensions", class = InvalidInput)]
     Packages(#[from] packages::Error),
-    /// `--method direct`, and something must be run.
-    #[error("{config} can't be built directly: {}; leave out --method direct to build it with buildah", .reasons.iter().map(Reason::to_string).collect::<Vec<_>>().join("; "))]
-    #[diagnostic(code = "not-direct", class = InvalidInput, findings = reasons.iter().map(Reason::finding).collect())]
-    NotDirect { config: String, reasons: Vec<Reason> },
 }

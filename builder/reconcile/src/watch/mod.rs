@@ -20,7 +20,7 @@ use crate::error::{describe, is_forbidden, is_not_found};
 use crate::waits::{UNSERVED_KIND, WATCH};
 pub use health::{RECOVERED_AFTER, WatchHealth, WatchState};
 pub use own_writes::{OWN_WRITE_TIMEOUT, OwnWrites};
-pub use store::{Change, IndexKey, IndexedStore};
+pub use store::{Change, IndexedStore};
 
 /// A watch that ran for this long was healthy: the next wait is the shortest again.
 const BACKOFF_RESET: Duration = Duration::from_secs(60);
@@ -51,15 +51,16 @@ impl<K> WatchedResource<K> {
 /// Watches forever. `read` returns an object's name in the store and the data to cache; where it
 /// may return none, that is the name in the metadata. `on_change` is called for each change of the
 /// cached data.
-pub async fn run_watch<K, T>(
+pub async fn run_watch<K, T, I>(
     watched: WatchedResource<K>,
     watch_health: Arc<WatchHealth>,
-    store: Arc<IndexedStore<T>>,
+    store: Arc<IndexedStore<T, I>>,
     read: impl Fn(K) -> Option<(String, T)> + Send,
     on_change: impl Fn(&Change<T>) + Send,
 ) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     T: PartialEq + Send + Sync,
+    I: Ord + Send,
 {
     let WatchedResource { what, api, config, optional, granted_apart } = watched;
     let report = |state| watch_health.set(&what, state, optional);
@@ -140,8 +141,8 @@ pub async fn run_watch<K, T>(
 }
 
 /// An object that can't be read counts as deleted.
-fn apply_event<K: Resource, T: PartialEq>(
-    store: &IndexedStore<T>,
+fn apply_event<K: Resource, T: PartialEq, I: Ord>(
+    store: &IndexedStore<T, I>,
     event: Event<K>,
     read: impl Fn(K) -> Option<(String, T)>,
 ) -> Vec<Change<T>> {
@@ -268,7 +269,7 @@ mod tests {
         };
         let watch_health = Arc::new(WatchHealth::default());
         watch_health.register("configmaps", optional);
-        let store = Arc::<IndexedStore<()>>::default();
+        let store = Arc::<IndexedStore<(), ()>>::default();
         let following = run_watch(watched, Arc::clone(&watch_health), store, |_| None, |_| ());
         tokio::select! {
             () = following => panic!("a watch never ends"),
@@ -333,7 +334,7 @@ mod tests {
         let read = |map: ConfigMap| Some((map.name_any(), map.data.map(drop)?));
         let events: [(_, fn(_) -> _); 2] = [("changed", Event::Apply), ("deleted", Event::Delete)];
         for (what, event) in events {
-            let store = IndexedStore::default();
+            let store = IndexedStore::<_, ()>::default();
             store.replace(["a", "b"].map(|name| (name.to_owned(), ())));
             let changes = apply_event(&store, event(map("a", None)), read);
             let deleted = Change { before: Some(Arc::new(())), after: None };

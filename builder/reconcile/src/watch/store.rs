@@ -6,38 +6,19 @@ use std::time::{Duration, Instant};
 
 use kube::runtime::watcher::Event;
 
-/// Objects by name and by index key, so that the few objects of one pool are found without scanning
-/// thousands. Namespaced objects are all of one namespace.
+/// Objects by name and by index keys of type `I`, so that the few objects of one pool are found without
+/// scanning thousands. Namespaced objects are all of one namespace.
 #[derive(Debug)]
-pub struct IndexedStore<T> {
-    keys: fn(&T) -> Vec<IndexKey>,
-    state: Mutex<State<T>>,
-}
-
-/// A secondary key of an object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IndexKey {
-    /// Name of the MachineOSConfig that the object belongs to.
-    Config(String),
-    /// Name of the pool that the object is for.
-    Pool(String),
-    /// Name of the rendered config that the object refers to.
-    Rendered(String),
-    /// UID of the owner that controls the object.
-    Controller(String),
-    /// Name of the node that the object is for.
-    Node(String),
-    /// The object is a control-plane node.
-    ControlPlane,
-    /// The object is a node with a slot.
-    Slot,
+pub struct IndexedStore<T, I> {
+    keys: fn(&T) -> Vec<I>,
+    state: Mutex<State<T, I>>,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct State<T, I> {
     objects: BTreeMap<String, Cached<T>>,
     /// Names of objects, by index key.
-    by_key: BTreeMap<IndexKey, BTreeSet<String>>,
+    by_key: BTreeMap<I, BTreeSet<String>>,
     /// Objects of a list that is not complete yet.
     relisted: BTreeMap<String, Arc<T>>,
 }
@@ -58,15 +39,15 @@ pub struct Change<T> {
     pub after: Option<Arc<T>>,
 }
 
-impl<T> Default for IndexedStore<T> {
+impl<T, I> Default for IndexedStore<T, I> {
     fn default() -> Self {
         Self::with_index(|_| Vec::new())
     }
 }
 
-impl<T> IndexedStore<T> {
+impl<T, I> IndexedStore<T, I> {
     /// A store that also indexes its objects by the keys that this function returns.
-    pub fn with_index(keys: fn(&T) -> Vec<IndexKey>) -> Self {
+    pub fn with_index(keys: fn(&T) -> Vec<I>) -> Self {
         Self {
             keys,
             state: Mutex::new(State {
@@ -78,7 +59,7 @@ impl<T> IndexedStore<T> {
     }
 }
 
-impl<T: PartialEq> IndexedStore<T> {
+impl<T: PartialEq, I: Ord> IndexedStore<T, I> {
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         let state = self.lock();
         state.objects.get(name).map(Cached::object)
@@ -98,7 +79,7 @@ impl<T: PartialEq> IndexedStore<T> {
     }
 
     /// The objects that have one of these index keys, sorted by name.
-    pub fn by_index(&self, keys: impl IntoIterator<Item = IndexKey>) -> Vec<Arc<T>> {
+    pub fn by_index(&self, keys: impl IntoIterator<Item = I>) -> Vec<Arc<T>> {
         let state = self.lock();
         let names = keys.into_iter().filter_map(|key| state.by_key.get(&key));
         let names: BTreeSet<&String> = names.flatten().collect();
@@ -193,7 +174,7 @@ impl<T: PartialEq> IndexedStore<T> {
         self.rebuild_index(&mut state);
     }
 
-    fn rebuild_index(&self, state: &mut State<T>) {
+    fn rebuild_index(&self, state: &mut State<T, I>) {
         state.by_key.clear();
         let all: Vec<_> = state
             .objects
@@ -205,7 +186,7 @@ impl<T: PartialEq> IndexedStore<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, State<T, I>> {
         self.state.lock().expect("it is not poisoned: comparing and cloning don't panic")
     }
 }
@@ -225,14 +206,14 @@ impl<T> Cached<T> {
     }
 }
 
-impl<T> State<T> {
-    fn add_to_index(&mut self, name: &str, keys: Vec<IndexKey>) {
+impl<T, I: Ord> State<T, I> {
+    fn add_to_index(&mut self, name: &str, keys: Vec<I>) {
         for key in keys {
             self.by_key.entry(key).or_default().insert(name.to_owned());
         }
     }
 
-    fn remove_from_index(&mut self, name: &str, keys: impl IntoIterator<Item = IndexKey>) {
+    fn remove_from_index(&mut self, name: &str, keys: impl IntoIterator<Item = I>) {
         for key in keys {
             if let Some(names) = self.by_key.get_mut(&key) {
                 names.remove(name);
@@ -260,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_list_replaces_everything_when_it_is_complete() {
-        let store = IndexedStore::default();
+        let store = IndexedStore::<_, ()>::default();
         assert_eq!(values(store.apply_event(applied("a", 1))), [(None, Some(1))]);
         assert_eq!(values(store.apply_event(applied("a", 1))), [], "nothing changed");
         store.apply_event(applied("b", 2));
@@ -284,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_time_without_new_data_from_a_watch_is_measured() {
-        let store = IndexedStore::default();
+        let store = IndexedStore::<_, ()>::default();
         store.replace([("listed".to_owned(), 1)]);
         store.apply_event(applied("same", 1));
         store.apply_event(applied("other", 1));
@@ -306,27 +287,24 @@ mod tests {
     fn objects_are_found_by_their_keys_after_any_watch_events() {
         let store = IndexedStore::with_index(|value: &i32| match value {
             0 => Vec::new(),
-            value => vec![IndexKey::Pool(value.to_string()), IndexKey::Config("any".to_owned())],
+            value => vec![value.to_string(), "any".to_owned()],
         });
-        let pool = |value: &str| IndexKey::Pool(value.to_owned());
-        let found = |keys: [IndexKey; 2]| {
-            let values = store.by_index(keys).into_iter().map(|value: Arc<i32>| *value);
+        let found = |keys: [&str; 2]| {
+            let values =
+                store.by_index(keys.map(str::to_owned)).into_iter().map(|value: Arc<i32>| *value);
             values.collect::<Vec<_>>()
         };
         store.replace([("a".to_owned(), 1), ("b".to_owned(), 2), ("c".to_owned(), 0)]);
-        assert_eq!(found([pool("1"), IndexKey::Config("any".to_owned())]), [1, 2], "each once");
+        assert_eq!(found(["1", "any"]), [1, 2], "each once");
         store.apply_event(applied("b", 1));
         store.apply_event(applied("c", 2));
-        assert_eq!(
-            (found([pool("1"), pool("1")]), found([pool("2"), pool("3")])),
-            (vec![1, 1], vec![2])
-        );
+        assert_eq!((found(["1", "1"]), found(["2", "3"])), (vec![1, 1], vec![2]));
         store.apply_event(Event::Delete(("a".to_owned(), 7)));
-        assert_eq!(found([pool("1"), pool("7")]), [1]);
+        assert_eq!(found(["1", "7"]), [1]);
         store.apply_event(Event::Init);
         store.apply_event(Event::InitApply(("d".to_owned(), 4)));
-        assert_eq!(found([pool("2"), pool("4")]), [2], "the list goes on");
+        assert_eq!(found(["2", "4"]), [2], "the list goes on");
         store.apply_event(Event::InitDone);
-        assert_eq!(found([pool("2"), pool("4")]), [4]);
+        assert_eq!(found(["2", "4"]), [4]);
     }
 }

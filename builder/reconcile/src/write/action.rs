@@ -13,8 +13,8 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::event::Event;
+use crate::Kind;
 use crate::Problem;
-use crate::kinds::Kind;
 
 /// One change. Applying it twice has the result of applying it once. UID and resourceVersion of the
 /// [`Target`] make the API server reject an action that was decided on an outdated view.

@@ -14,7 +14,7 @@ use super::{
     ApplyError, Executor, Existing, IfExists, NewObject, NewStatus, Patch, ReconcilePass, Target,
     apply_error,
 };
-use crate::kinds::Kind;
+use crate::Kind;
 use crate::{Error, error};
 
 /// The field manager of writes to objects that others write too.
@@ -41,10 +41,9 @@ impl Executor {
 
     /// Kind, namespace and name, for messages.
     pub fn describe(&self, kind: Kind, name: &str) -> String {
-        let word = kind.as_str().to_lowercase();
         match kind.namespace(&self.namespace) {
-            Some(namespace) => format!("{word} {namespace}/{name}"),
-            None => format!("{word} {name}"),
+            Some(namespace) => format!("{kind} {namespace}/{name}"),
+            None => format!("{kind} {name}"),
         }
     }
 
@@ -123,7 +122,7 @@ impl Executor {
         pass: &mut ReconcilePass<S>,
     ) -> Result<(), ApplyError> {
         let body = patch.body(pass.version(target).as_deref());
-        let body = if target.kind.is_built_in() {
+        let body = if target.kind.is_built_in {
             PatchBody::Strategic(body)
         } else {
             PatchBody::Merge(body)
@@ -199,7 +198,11 @@ impl Executor {
     /// [`ApplyError`].
     pub async fn delete(&self, target: &Target, version: Option<String>) -> Result<(), ApplyError> {
         let params = DeleteParams {
-            propagation_policy: Some(propagation_policy(target.kind)),
+            propagation_policy: Some(if target.kind.is_deleted_last {
+                PropagationPolicy::Foreground
+            } else {
+                PropagationPolicy::Background
+            }),
             preconditions: Some(Preconditions {
                 uid: Some(target.uid.clone()),
                 resource_version: version,
@@ -212,14 +215,5 @@ impl Executor {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// MachineOSConfigs and MachineOSBuilds stay until everything that they own is deleted.
-fn propagation_policy(kind: Kind) -> PropagationPolicy {
-    if matches!(kind, Kind::MachineOsConfig | Kind::MachineOsBuild) {
-        PropagationPolicy::Foreground
-    } else {
-        PropagationPolicy::Background
     }
 }

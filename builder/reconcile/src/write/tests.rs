@@ -2,8 +2,30 @@ use serde_json::json;
 
 use super::*;
 use crate::fake_api::{FakeAnswer, FakeApi};
-use crate::kinds::Kind;
+use crate::kind::{Kind, Scope};
 use crate::lease::LeaseTimes;
+
+const POOL: Kind = Kind {
+    group: "machineconfiguration.openshift.io",
+    version: "v1",
+    name: "MachineConfigPool",
+    plural: "machineconfigpools",
+    scope: Scope::Cluster,
+    is_built_in: false,
+    is_optional: false,
+    is_deleted_last: false,
+};
+const CONFIG: Kind =
+    Kind { name: "MachineOSConfig", plural: "machineosconfigs", is_deleted_last: true, ..POOL };
+const BUILD: Kind = Kind { name: "MachineOSBuild", plural: "machineosbuilds", ..CONFIG };
+const SECRET: Kind = built_in("", "Secret", "secrets");
+const JOB: Kind = built_in("batch", "Job", "jobs");
+const NODE_JOB: Kind = Kind { scope: Scope::Namespace("mosb-rollout"), ..JOB };
+const ROLE: Kind = built_in("rbac.authorization.k8s.io", "Role", "roles");
+
+const fn built_in(group: &'static str, name: &'static str, plural: &'static str) -> Kind {
+    Kind { group, name, plural, scope: Scope::OwnNamespace, is_built_in: true, ..POOL }
+}
 
 fn target(kind: Kind) -> Target {
     Target { kind, name: "x".to_owned(), uid: "u".to_owned(), version: Some("7".to_owned()) }
@@ -36,50 +58,50 @@ async fn each_write_is_one_request_with_what_it_was_decided_on() {
     let old = |kind| Action::Delete(target(kind).any_version());
     for (action, request, content_type, body) in [
         (
-            create(Kind::Secret, IfExists::DecideAgain),
+            create(SECRET, IfExists::DecideAgain),
             format!("POST /api/v1/namespaces/ns/secrets?{by}"),
             "application/json",
             json!({ "metadata": { "name": "x" } }),
         ),
         (
-            Action::Patch(target(Kind::MachineConfigPool), annotations),
+            Action::Patch(target(POOL), annotations),
             format!("PATCH {group}/machineconfigpools/x?{by}"),
             "application/merge-patch+json",
             json!({ "metadata": { "resourceVersion": "7", "annotations": { "a": "1", "b": null } } }),
         ),
         (
-            Action::Patch(target(Kind::Job), suspended),
+            Action::Patch(target(JOB), suspended),
             format!("PATCH /apis/batch/v1/namespaces/ns/jobs/x?{by}"),
             "application/strategic-merge-patch+json",
             json!({ "metadata": { "resourceVersion": "7" }, "spec": { "suspend": false } }),
         ),
         (
-            Action::ReplaceStatus(target(Kind::MachineOsConfig), NewStatus::Whole(json!({}))),
+            Action::ReplaceStatus(target(CONFIG), NewStatus::Whole(json!({}))),
             format!("PUT {group}/machineosconfigs/x/status?{by}"),
             "application/json",
             json!({ "apiVersion": api_version, "kind": "MachineOSConfig", "status": {},
                 "metadata": { "name": "x", "uid": "u", "resourceVersion": "7" } }),
         ),
         (
-            Action::ReplaceStatus(target(Kind::MachineConfigPool), conditions()),
+            Action::ReplaceStatus(target(POOL), conditions()),
             format!("PATCH {group}/machineconfigpools/x/status?{by}"),
             "application/merge-patch+json",
             json!({ "metadata": { "resourceVersion": "7" }, "status": { "conditions": [] } }),
         ),
         (
-            old(Kind::MachineOsBuild),
+            old(BUILD),
             format!("DELETE {group}/machineosbuilds/x?"),
             "application/json",
             delete("Foreground"),
         ),
         (
-            old(Kind::NodeJob),
+            old(NODE_JOB),
             "DELETE /apis/batch/v1/namespaces/mosb-rollout/jobs/x?".to_owned(),
             "application/json",
             delete("Background"),
         ),
         (
-            old(Kind::Role),
+            old(ROLE),
             "DELETE /apis/rbac.authorization.k8s.io/v1/namespaces/ns/roles/x?".to_owned(),
             "application/json",
             delete("Background"),
@@ -99,7 +121,7 @@ async fn each_write_is_one_request_with_what_it_was_decided_on() {
 
 #[test]
 fn the_body_of_a_new_object_is_not_printed() {
-    let Action::Create(new) = create(Kind::Secret, IfExists::DecideAgain) else { panic!() };
+    let Action::Create(new) = create(SECRET, IfExists::DecideAgain) else { panic!() };
     let new = NewObject { body: Arc::new(json!({ "stringData": "hunter2" })), ..new };
     let text = format!("{:?}", Action::<NoEffect>::Create(new));
     assert_eq!(text, r#"Create(NewObject { kind: Secret, name: "x", .. })"#);
@@ -111,8 +133,8 @@ async fn a_later_write_expects_the_version_of_the_earlier_one() {
     let api = FakeApi::new(move |_| answer.clone());
     let executor = Executor::from(&api);
     let actions = [
-        Action::Patch(target(Kind::MachineConfigPool), Patch::default()),
-        Action::ReplaceStatus(target(Kind::MachineConfigPool), conditions()),
+        Action::Patch(target(POOL), Patch::default()),
+        Action::ReplaceStatus(target(POOL), conditions()),
     ];
     executor.apply_all(&actions, &mut ReconcilePass::default()).await.unwrap();
     let sent = api.requests();
@@ -127,28 +149,24 @@ async fn a_later_write_expects_the_version_of_the_earlier_one() {
 async fn a_write_that_is_refused_is_decided_again_or_reported() {
     let conflict = ": conflict: the object changed; retrying";
     for (action, code, want) in [
-        (Action::Delete(target(Kind::Job)), 404, None),
-        (Action::Delete(target(Kind::Job)), 409, Some(format!("job ns/x{conflict}"))),
+        (Action::Delete(target(JOB)), 404, None),
+        (Action::Delete(target(JOB)), 409, Some(format!("job ns/x{conflict}"))),
         (
-            Action::Delete(target(Kind::Job)),
+            Action::Delete(target(JOB)),
             500,
             Some("job ns/x: delete: the API server answers 500: said".to_owned()),
         ),
         (
-            Action::Patch(target(Kind::MachineOsBuild), Patch::default()),
+            Action::Patch(target(BUILD), Patch::default()),
             404,
             Some(format!("machineosbuild x{conflict}")),
         ),
         (
-            Action::Patch(target(Kind::MachineOsBuild), Patch::default()),
+            Action::Patch(target(BUILD), Patch::default()),
             422,
             Some("machineosbuild x: patch: the API server answers 422: said".to_owned()),
         ),
-        (
-            create(Kind::MachineOsConfig, IfExists::DecideAgain),
-            409,
-            Some(format!("machineosconfig x{conflict}")),
-        ),
+        (create(CONFIG, IfExists::DecideAgain), 409, Some(format!("machineosconfig x{conflict}"))),
     ] {
         let executor = Executor::from(&FakeApi::new(move |_| FakeAnswer::failure(code)));
         let mut pass = ReconcilePass::default();
@@ -173,7 +191,7 @@ async fn an_object_that_exists_is_compared_with_the_new_one() {
             _ => FakeAnswer::failure(409),
         });
         let executor = Executor::from(&api);
-        let action = create(Kind::Secret, IfExists::CompareMetadata(compare));
+        let action = create(SECRET, IfExists::CompareMetadata(compare));
         let mut pass = ReconcilePass::default();
         let applied = executor.apply_all(&[action], &mut pass).await;
         assert_eq!(applied.err().map(|error| error.to_string()).as_deref(), want, "{what}");
@@ -193,7 +211,7 @@ async fn only_what_is_compared_is_read() {
             _ => FakeAnswer::failure(409),
         });
         let executor = Executor::from(&api);
-        let action = create(Kind::Secret, if_exists);
+        let action = create(SECRET, if_exists);
         let done = executor.apply_all(&[action], &mut ReconcilePass::default()).await;
         assert_eq!(done.is_ok(), is_whole, "{if_exists:?}");
         let sent = api.requests();
@@ -211,7 +229,7 @@ fn new_objects_differ_in_what_is_compared() {
         IfExists::CompareWhole(compare),
     ];
     for (at, one) in all.iter().enumerate() {
-        let equal = all.map(|other| create(Kind::Job, *one) == create(Kind::Job, other));
+        let equal = all.map(|other| create(JOB, *one) == create(JOB, other));
         assert_eq!(equal, [0, 1, 2].map(|other| other == at), "{one:?}");
     }
 }
@@ -236,7 +254,7 @@ async fn without_the_lease_there_are_no_events() {
     let api = FakeApi::new(|request| request.body.clone());
     let mut executor = Executor::from(&api);
     executor.lease = Lease::new(api.client.clone(), "ns", "x", "us", LeaseTimes::default());
-    let actions = [event("before"), Action::Delete(target(Kind::Job))];
+    let actions = [event("before"), Action::Delete(target(JOB))];
     let done = executor.apply_all(&actions, &mut ReconcilePass::default()).await;
     assert_eq!(done.unwrap_err().code(), "lost-lease");
     assert_eq!(api.requests(), []);
@@ -249,7 +267,7 @@ async fn an_error_ends_events_too_but_not_earlier_ones() {
         _ => FakeAnswer::failure(500),
     });
     let executor = Executor::from(&api);
-    let actions = [event("before"), Action::Delete(target(Kind::Job)), event("after")];
+    let actions = [event("before"), Action::Delete(target(JOB)), event("after")];
     let done = executor.apply_all(&actions, &mut ReconcilePass::default()).await;
     assert_eq!(done.unwrap_err().code(), "api-failed");
     let sent = api.requests();

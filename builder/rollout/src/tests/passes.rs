@@ -12,12 +12,12 @@ use crate::effect::Action;
 use crate::observe::NO_POOL;
 use crate::*;
 use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::kinds;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::api::labels;
 use mosb_reconcile::driver::Reconciler as _;
 use mosb_reconcile::fake_api::{FakeAnswer, FakeApi, FakeRequest};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{Executor, NewStatus, Patch, ReconcilePass, Target};
 
 /// A reconciler, and its API server. That has no Secrets, each write of node `busy` is a conflict,
@@ -195,9 +195,9 @@ async fn a_node_that_changes_all_the_time_costs_its_turn() {
         uid: name.to_owned(),
         version: Some("1".to_owned()),
     };
-    let patch = |name: &str| Action::Patch(target(Kind::Node, name), Patch::default());
+    let patch = |name: &str| Action::Patch(target(kinds::NODE, name), Patch::default());
     let status = Action::ReplaceStatus(
-        target(Kind::MachineConfigPool, "worker"),
+        target(kinds::MACHINE_CONFIG_POOL, "worker"),
         NewStatus::Fields(json!({})),
     );
     let actions = [patch("busy"), patch("quiet"), status];
@@ -222,7 +222,7 @@ async fn evictions_that_hang_delay_other_writes_by_little() {
         })
     };
     let target = Target {
-        kind: Kind::Node,
+        kind: kinds::NODE,
         name: "w1".to_owned(),
         uid: "w1".to_owned(),
         version: Some("1".to_owned()),

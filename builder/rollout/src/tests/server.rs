@@ -13,8 +13,8 @@ use crate::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_cluster::cluster_cache::SeenMachine;
+use mosb_cluster::kinds;
 use mosb_plan::api::{Metadata, labels};
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{NewStatus, Patch, Target};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -131,7 +131,7 @@ impl Fleet {
                 job.seen.has_login = true;
             }
             Action::Delete(target) => {
-                assert_eq!(target.kind, Kind::NodeJob);
+                assert_eq!(target.kind, kinds::NODE_JOB);
                 let uid = self.jobs.get(&target.name).map(|job| job.seen.uid.clone());
                 if uid.as_ref() == Some(&target.uid) {
                     self.jobs.remove(&target.name);
@@ -143,7 +143,7 @@ impl Fleet {
             }
             Action::Patch(target, patch) => self.patch(target, patch)?,
             Action::ReplaceStatus(target, NewStatus::Fields(update)) => {
-                assert_eq!(target.kind, Kind::MachineConfigPool);
+                assert_eq!(target.kind, kinds::MACHINE_CONFIG_POOL);
                 let version = self.next_version();
                 let pool = self.pools.get_mut(&target.name)?;
                 if pool.metadata.resource_version != target.version {
@@ -193,11 +193,11 @@ impl Fleet {
 
     fn patch(&mut self, target: &Target, patch: &Patch) -> Option<()> {
         let version = self.next_version();
-        let is_node = target.kind == Kind::Node;
+        let is_node = target.kind == kinds::NODE;
         let metadata = if is_node {
             &mut self.nodes.get_mut(&target.name)?.machine.metadata
         } else {
-            assert_eq!(target.kind, Kind::MachineOsConfig);
+            assert_eq!(target.kind, kinds::MACHINE_OS_CONFIG);
             &mut self.configs.get_mut(&target.name)?.metadata
         };
         if metadata.resource_version != target.version {

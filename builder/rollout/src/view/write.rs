@@ -12,14 +12,16 @@ use super::request::{RolloutChange, RolloutRequest};
 use super::request_error::RolloutRequestError;
 use super::retry::Retry;
 use crate::snapshot::RolloutSnapshot;
+use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
+use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
 use mosb_plan::api::rollout::PinnedBuild;
 use mosb_plan::api::{RenderedConfig, condition, labels};
 use mosb_plan::plan::machine_part;
 use mosb_reconcile::Error;
+use mosb_reconcile::Kind;
 use mosb_reconcile::error::{describe, is_forbidden};
-use mosb_reconcile::kinds::{Kind, ROLLOUT_NAMESPACE};
 
 /// The most kernel arguments that a note names.
 const MAX_ARGUMENTS: usize = 20;
@@ -89,7 +91,7 @@ pub async fn write_request(
         let patch = json!({ "metadata": {
             "resourceVersion": metadata.resource_version(), "annotations": annotations,
         } });
-        write(client, Kind::MachineOsConfig, &metadata.name, &patch).await?;
+        write(client, kinds::MACHINE_OS_CONFIG, &metadata.name, &patch).await?;
     }
     for Retry { node, resource_version, slot } in &change.retries {
         // Removed, whether it is there or not.
@@ -101,7 +103,7 @@ pub async fn write_request(
         let patch = json!({ "metadata": {
             "resourceVersion": resource_version, "annotations": annotations,
         } });
-        write(client, Kind::Node, node, &patch).await?;
+        write(client, kinds::NODE, node, &patch).await?;
     }
     if let Some(paused) = change.paused {
         let metadata = &snapshot.pool.metadata;
@@ -109,7 +111,7 @@ pub async fn write_request(
             "metadata": { "resourceVersion": metadata.resource_version() },
             "spec": { "paused": paused },
         });
-        write(client, Kind::MachineConfigPool, &metadata.name, &patch).await?;
+        write(client, kinds::MACHINE_CONFIG_POOL, &metadata.name, &patch).await?;
     }
     Ok(())
 }
@@ -117,7 +119,7 @@ pub async fn write_request(
 async fn write(client: &Client, kind: Kind, name: &str, patch: &Value) -> Result<(), Error> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind.resource());
     let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    let object = format!("{} {name}", kind.as_str().to_lowercase());
+    let object = format!("{kind} {name}");
     written.map(drop).map_err(Error::api(object, "patch"))
 }
 
@@ -165,7 +167,7 @@ async fn configs_of_machines(
 }
 
 async fn machine_config(client: &Client, name: &str) -> Result<Option<Value>, Error> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &Kind::MachineConfig.resource());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kinds::MACHINE_CONFIG.resource());
     let object = format!("machineconfig {name}");
     let found = api.get_opt(name).await.map_err(Error::api(object, "get"))?;
     Ok(found.map(|found| serde_json::to_value(found).expect("it was JSON")))

@@ -109,7 +109,7 @@ impl BootImageKind {
                 (INFRASTRUCTURE, "KubevirtMachineTemplate", "kubevirtmachinetemplates")
             }
             Self::BootImageHistory => {
-                (mosb_reconcile::kinds::GROUP, "BootImageHistory", "bootimagehistories")
+                (mosb_plan::api::GROUP, "BootImageHistory", "bootimagehistories")
             }
             Self::BootImageStatus => ("mosb.dev", "BootImageStatus", "bootimagestatuses"),
             Self::MachineConfiguration => {

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use mosb_reconcile::watch::{IndexedStore, WatchHealth};
+use crate::cluster_cache::IndexedStore;
+use mosb_reconcile::watch::WatchHealth;
 
 pub use kind::{BootImageKind, MACHINE_API_NAMESPACE};
 pub use object::{SeenObject, has_only_our_spec, object_key};

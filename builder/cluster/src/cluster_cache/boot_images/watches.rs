@@ -13,10 +13,11 @@ use tokio::time::sleep;
 
 use super::discovery::{ServedVersions, discover, resource};
 use super::{BootImageCache, BootImageKind, SeenObject};
+use crate::cluster_cache::IndexedStore;
 use crate::cluster_cache::trigger::Trigger;
 use mosb_reconcile::error::{Error, is_not_found};
 use mosb_reconcile::waits::{DISCOVERY, FAILED_DISCOVERY};
-use mosb_reconcile::watch::{IndexedStore, WatchHealth, WatchState, WatchedResource, run_watch};
+use mosb_reconcile::watch::{WatchHealth, WatchState, WatchedResource, run_watch};
 
 impl BootImageCache {
     /// Starts to watch every kind. A kind that is not served has no objects; one that is served

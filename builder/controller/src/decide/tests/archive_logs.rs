@@ -4,8 +4,8 @@ use super::fake_cluster::*;
 use super::rows::is_idle;
 use crate::action::BuildEffect;
 use crate::*;
+use mosb_cluster::kinds;
 use mosb_plan::api::*;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::NewStatus;
 use mosb_types::ErrorClass;
 use serde_json::json;
@@ -48,10 +48,10 @@ fn logs_are_archived_before_a_job_is_deleted_and_before_a_failure_is_reported() 
         let keeps = |action: &Action| matches!(action, Action::Effect(BuildEffect::ArchiveLogs(_)));
         let archived_at = place(&mut fake, keeps).expect(what);
         let matters = |action: &Action| match action {
-            Action::Delete(target) => target.kind == Kind::Job,
-            Action::Patch(target, _) => target.kind == Kind::MachineOsBuild,
+            Action::Delete(target) => target.kind == kinds::JOB,
+            Action::Patch(target, _) => target.kind == kinds::MACHINE_OS_BUILD,
             Action::ReplaceStatus(target, NewStatus::Whole(status))
-                if target.kind == Kind::MachineOsBuild =>
+                if target.kind == kinds::MACHINE_OS_BUILD =>
             {
                 let status: MachineOsBuildStatus = serde_json::from_value(status.clone()).unwrap();
                 status.is_terminal() && status.image().is_none()

@@ -6,10 +6,11 @@ use super::rows::{blocked_by_degraded_pool, is_idle};
 use crate::decide::report_refusal;
 use crate::*;
 use mosb_build::JobMethod;
+use mosb_cluster::kinds;
 use mosb_cluster::status::{BLOCKED, EventReason, WARNINGS};
 use mosb_plan::api::*;
+use mosb_reconcile::Problem;
 use mosb_reconcile::write::NewStatus;
-use mosb_reconcile::{Kind, Problem};
 use mosb_types::{ErrorClass, Finding};
 use serde_json::json;
 
@@ -257,7 +258,7 @@ fn config_status(actions: &[Action]) -> MachineOsConfigStatus {
     let Some(Action::ReplaceStatus(target, NewStatus::Whole(status))) = actions.last() else {
         panic!("{actions:?}");
     };
-    assert_eq!(target.kind, Kind::MachineOsConfig);
+    assert_eq!(target.kind, kinds::MACHINE_OS_CONFIG);
     serde_json::from_value(status.clone()).unwrap()
 }
 

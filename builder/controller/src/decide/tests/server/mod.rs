@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::FakeCluster;
 use crate::action::{Action, BuildEffect};
+use mosb_cluster::kinds;
 use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
 use mosb_image::PinnedRef;
 use mosb_plan::api::*;
-use mosb_reconcile::kinds::Kind;
 use mosb_reconcile::write::{NewObject, NewStatus, Patch, Target};
 use workloads::let_go;
 pub use workloads::{metadata_of, owner_of};
@@ -116,12 +116,12 @@ impl FakeCluster {
 
     fn create(&mut self, new: &NewObject) -> Option<()> {
         match new.kind {
-            Kind::MachineOsConfig => {
+            kinds::MACHINE_OS_CONFIG => {
                 let config: MachineOsConfig = read(&new.body);
                 let metadata = self.created(&config.metadata);
                 self.snapshot.config = Some(MachineOsConfig { metadata, ..config });
             }
-            Kind::MachineOsBuild => {
+            kinds::MACHINE_OS_BUILD => {
                 let build: MachineOsBuild = read(&new.body);
                 let is_real = build.metadata.annotation(labels::METHOD).is_some();
                 // One of a deleted MachineOSConfig is collected at once.
@@ -136,7 +136,7 @@ impl FakeCluster {
                 let metadata = self.created(&build.metadata);
                 self.snapshot.builds.push(MachineOsBuild { metadata, ..build });
             }
-            Kind::MachineConfig => self.create_component(&read(&new.body))?,
+            kinds::MACHINE_CONFIG => self.create_component(&read(&new.body))?,
             _ => panic!("{new:?}"),
         }
         Some(())
@@ -150,8 +150,8 @@ impl FakeCluster {
 
     fn patch(&mut self, target: &Target, patch: &Patch, versions: &mut Versions) -> Option<()> {
         match target.kind {
-            Kind::MachineConfig => return self.patch_component(target, patch, versions),
-            Kind::Job | Kind::Pod => {
+            kinds::MACHINE_CONFIG => return self.patch_component(target, patch, versions),
+            kinds::JOB | kinds::POD => {
                 let at = self.workload_at(&target.uid)?;
                 let workload = &self.snapshot.workloads[at].workload;
                 assert!(self.has_all_inputs(workload), "an input is missing");
@@ -168,7 +168,7 @@ impl FakeCluster {
             };
         }
         if let Some(fields) = patch.spec.as_object() {
-            assert_eq!(target.kind, Kind::MachineOsConfig);
+            assert_eq!(target.kind, kinds::MACHINE_OS_CONFIG);
             let mut spec = json!(self.config().spec);
             spec.as_object_mut().unwrap().extend(fields.clone());
             self.config().spec = serde_json::from_value(spec).unwrap();
@@ -184,14 +184,14 @@ impl FakeCluster {
     ) -> Option<()> {
         self.write(target, versions)?;
         match (target.kind, status) {
-            (Kind::MachineOsBuild, NewStatus::Whole(status)) => {
+            (kinds::MACHINE_OS_BUILD, NewStatus::Whole(status)) => {
                 let status: MachineOsBuildStatus = read(status);
                 let at = self.build_at(&target.uid)?;
                 let build = &mut self.snapshot.builds[at];
                 check_status(&build.status, &status, &self.confirmed);
                 build.status = status;
             }
-            (Kind::MachineOsConfig, NewStatus::Whole(status)) => {
+            (kinds::MACHINE_OS_CONFIG, NewStatus::Whole(status)) => {
                 let status: MachineOsConfigStatus = read(status);
                 let config = self.snapshot.config.as_mut()?;
                 let image = &status.current_image_pull_spec;
@@ -202,7 +202,7 @@ impl FakeCluster {
                 assert!(status.observed_generation >= config.status.observed_generation);
                 config.status = status;
             }
-            (Kind::MachineConfigPool, NewStatus::Fields(fields)) => {
+            (kinds::MACHINE_CONFIG_POOL, NewStatus::Fields(fields)) => {
                 assert_eq!(fields.as_object().unwrap().len(), 1, "mosb counts nothing here");
                 let conditions: Vec<Condition> = read(&fields["conditions"]);
                 let others = |list: &[Condition]| -> Vec<Condition> {
@@ -223,23 +223,23 @@ impl FakeCluster {
     fn delete(&mut self, target: &Target) -> Option<()> {
         let (uid, now) = (&target.uid, self.now);
         match target.kind {
-            Kind::MachineOsConfig => {
+            kinds::MACHINE_OS_CONFIG => {
                 assert_eq!(self.config().metadata.uid(), uid);
                 assert!(self.annotation(labels::MADE_FOR_LABEL).is_some(), "not ours");
                 self.snapshot.config = None;
             }
-            Kind::MachineOsBuild => {
+            kinds::MACHINE_OS_BUILD => {
                 let at = self.build_at(uid)?;
                 let metadata = &mut self.snapshot.builds[at].metadata;
                 assert!(metadata.annotation(labels::INPUTS).is_some(), "not ours");
                 metadata.deletion_timestamp = Some(Time(now));
             }
-            Kind::MachineConfig => {
+            kinds::MACHINE_CONFIG => {
                 let component = self.component(target)?;
                 assert!(component.claim.is_some(), "not ours");
                 component.deleting = true;
             }
-            Kind::Job | Kind::Pod | Kind::OpenShiftBuild => {
+            kinds::JOB | kinds::POD | kinds::OPENSHIFT_BUILD => {
                 let at = self.workload_at(uid)?;
                 let workload = &mut self.snapshot.workloads[at].workload;
                 let owner = owner_of(workload).uid.clone();
