@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use mosb_tests::{Lab, Machine, MachineImage};
 
-use crate::node_story::{Story, boot_arguments};
+use crate::node_story::{Story, boot_arguments, target};
+use crate::test_lab::AUTH;
 
 const SCRIPT: &str = "/usr/local/bin/story";
 /// The kernel argument that the second base brings.
@@ -139,13 +140,13 @@ fn a_machine_moves_to_another_base_and_back() {
     drift_and_adopt_name_the_administrators_file(&story);
     live_files_come_right_after_it(&story, &images);
 
+    what_the_base_brought_to_the_kernel_is_said_to_stay(&story, &images);
     follow(&story, "undo", &images.a, "2");
     assert!(!is_second(machine));
     assert_eq!(etc(machine), of_first);
     assert_eq!(files(machine), OF_FIRST);
     // The boot has changed the files of users, which the next image then can't change.
     assert_eq!(users(machine), both);
-    // Neither the base nor the image has a file by which bootc would remove it.
     let (of_base, others): (Vec<_>, Vec<_>) =
         boot_arguments(machine).into_iter().partition(|argument| argument == OF_BASE);
     assert_eq!((of_base.is_empty(), others), (false, before));
@@ -159,6 +160,14 @@ fn a_machine_moves_to_another_base_and_back() {
     let left = "ls -d /usr/local/bin/story /opt/story /var/usrlocal/bin/story 2>/dev/null || true";
     assert_eq!(machine.run(left).ok().text(), "/opt/story\n");
     assert_eq!(is_enabled(), "disabled\n", "neither the base nor a config enables it");
+}
+
+/// The first base has no folder by which bootc would remove the kernel argument of the second one.
+fn what_the_base_brought_to_the_kernel_is_said_to_stay(story: &Story<'_>, images: &Images) {
+    let stage = ["stage", "--target", &target(&images.a), "--auth", AUTH];
+    story.start("undo-first", &stage);
+    let log = story.log_of_end("undo-first");
+    assert!(log.contains("/usr/lib/bootc/kargs.d of the base stay"), "{log}");
 }
 
 /// A file that a person changed is a directory in the next default.
@@ -205,10 +214,9 @@ fn live_files_come_right_after_it(story: &Story<'_>, images: &Images) {
     let target = json!({ "image": images.c.reference, "liveFrom": images.b.digest }).to_string();
     let (registries, boot) = ("cat /etc/containers/registries.conf", machine.boot_id());
     assert_eq!(machine.run(registries).ok().text(), "# a");
-    let auth = crate::test_lab::AUTH;
-    let stage = ["stage", "--target", &target, "--auth", auth];
+    let stage = ["stage", "--target", &target, "--auth", AUTH];
     assert_eq!(story.run("live-stage", &stage).code, 0);
-    let apply = ["apply", "--target", &target, "--auth", auth, "--attempt", "1", "--no-reboot"];
+    let apply = ["apply", "--target", &target, "--auth", AUTH, "--attempt", "1", "--no-reboot"];
     let ended = story.run("live", &apply);
     assert_eq!((ended.code, ended.booted()), (0, images.b.digest.clone()), "{}", ended.message());
     assert_eq!(machine.run(registries).ok().text(), "# c");

@@ -76,6 +76,8 @@ impl ArgumentChange {
     }
 }
 
+/// Where an image has files with arguments for bootc: that of its config, and those of its base.
+pub(crate) const KERNEL_ARGUMENTS_FOLDER: &str = "/usr/lib/bootc/kargs.d";
 /// How long reading may take.
 const READ_LIMIT: Duration = Duration::from_secs(120);
 /// How long a change may take: it makes a deployment.
@@ -116,6 +118,12 @@ async fn of_place(host: &Host, place: Option<&Place>) -> Result<Option<BootArgum
     let come_with_image = place.tree.as_ref().is_some_and(|tree| brings_arguments(host, tree));
     let list = split_arguments(&text).map(str::to_owned).collect();
     Ok(Some(BootArguments { list, come_with_image }))
+}
+
+/// Whether bootc sets the arguments that an image brings: those that this one does not bring are then
+/// removed. The empty path is the booted one.
+pub(crate) fn sets_arguments(root: &HostRoot, tree: &str) -> bool {
+    root.exists(&format!("{tree}{KERNEL_ARGUMENTS_FOLDER}"))
 }
 
 /// Whether a deployment has the file with which bootc sets the arguments of its config. The empty

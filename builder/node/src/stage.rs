@@ -8,7 +8,9 @@ use crate::desired_state::DesiredState;
 use crate::error::Error;
 use crate::host::Host;
 use crate::host_root::HostRoot;
-use crate::kernel_arguments::{arguments_of_image, brings_arguments, change_next};
+use crate::kernel_arguments::{
+    KERNEL_ARGUMENTS_FOLDER, arguments_of_image, change_next, sets_arguments,
+};
 use crate::live::{self, LiveRecord};
 use crate::machine_record::{MachineRecord, SetByMosb};
 use crate::machine_state::{InstalledTools, MachineState, is_installed};
@@ -117,14 +119,25 @@ pub(crate) async fn bring(
     brought
 }
 
-/// Logs which kernel arguments of the booted image stay on the machine, because the staged one does not
-/// have the file by which bootc would remove them.
+/// Logs that kernel arguments of the booted image stay on the machine, because the staged one does not
+/// have the folder by which bootc would remove them.
 fn warn_of_arguments_that_stay(host: &Host, staged: &MachineState) -> Result<(), Error> {
     let Some(tree) = &staged.staged_tree else { return Ok(()) };
     let root = host.root();
+    if staged.tool != Some(NodeTool::Bootc)
+        || !sets_arguments(root, "")
+        || sets_arguments(root, tree)
+    {
+        return Ok(());
+    }
+    if InstalledTools::of(root).rpm_ostree {
+        tracing::warn!(
+            "the kernel arguments in {KERNEL_ARGUMENTS_FOLDER} of the base stay on the machine, because the next image has no such folder; remove them with rpm-ostree kargs, or add the folder to the next base"
+        );
+        return Ok(());
+    }
     let stay = arguments_of_image(root, "")?;
-    let is_by_image = staged.tool == Some(NodeTool::Bootc) && !InstalledTools::of(root).rpm_ostree;
-    if is_by_image && !stay.is_empty() && !brings_arguments(host, tree) {
+    if !stay.is_empty() {
         tracing::warn!(
             arguments = stay.join(" "),
             "these kernel arguments stay on the machine, because the image is not built for bootc by mosb; before you bring such an image, roll out a config without them"
