@@ -32,6 +32,7 @@ mod job_by_hand;
 mod job_sidecar;
 mod job_spec;
 mod monitoring;
+mod os_update;
 mod part_node;
 mod part_node_end;
 mod plugin;

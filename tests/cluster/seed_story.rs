@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::test_cluster::state;
 use mosb_tests::{
-    Compression, Daemon, Finished, Image, Layout, MOSB_IMAGE, Mosb, Node, Tree, lasting,
+    Compression, Daemon, Finished, Image, Layout, MOSB_IMAGE, Mosb, Node, PlainBase, Tree, lasting,
     mosb_image, programs, wait,
 };
 
@@ -87,16 +87,18 @@ impl SeedStoryCluster {
             "secrets.yaml",
             &[secret("push", registry.docker_config()), secret("pull", registry.pull_config())],
         );
+        self.write("settings.yaml", &[self.settings()]);
+    }
+
+    fn settings(&self) -> Value {
+        let registry = self.node.registry();
         let settings = json!({
             "baseOSContainerImage": self.base, "globalPullSecret": "pull",
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
         });
-        self.write(
-            "settings.yaml",
-            &[json!({ "apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": { "name": "mosb-config", "namespace": NAMESPACE },
-                "data": { "config.yaml": settings.to_string() } })],
-        );
+        json!({ "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": "mosb-config", "namespace": NAMESPACE },
+            "data": { "config.yaml": settings.to_string() } })
     }
 
     /// Builds a pool's image before there is a cluster; what it is.
@@ -306,6 +308,20 @@ fn an_installation_begins_with_images() {
         assert_eq!(state(&build), "Succeeded");
         assert!(build["metadata"]["labels"].get(PRE_BUILT).is_none());
         assert_eq!(build["status"]["builder"]["imageBuilderType"], "Job");
+    }
+
+    // The release's base becomes another one.
+    let changed = seeds.map(|(pool, _)| (pool, cluster.builds_another(pool, "")));
+    let second = PlainBase::Second.image();
+    let registry = cluster.node.registry();
+    registry.push(&second.reference("base"), "os/base:2");
+    cluster.base = format!("{}@{}", registry.repository("os/base"), second.digest("base"));
+    cluster.node.apply(&cluster.settings().to_string());
+    for (pool, before) in changed {
+        let next = cluster.builds_another(pool, &before);
+        let (found, on) = cluster.image(&next);
+        let base = layers(&second.json(&second.digest("base")));
+        assert_eq!((&found[..found.len() - 1], on), (&base[..], cluster.base.clone()), "{pool}");
     }
 
     // Nobody wants images of `worker` any more: the pool is on the stock image, and `infra` stays

@@ -17,6 +17,7 @@ mod node_jobs;
 mod node_story;
 mod observer;
 mod os_update;
+mod os_update_story;
 mod part_lab;
 mod part_lab_end;
 mod pull_settings;

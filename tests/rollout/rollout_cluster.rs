@@ -89,6 +89,16 @@ impl<'l> RolloutCluster<'l> {
         self.image_in_service()
     }
 
+    /// Moves the pool to another base; the digest of the image that follows.
+    pub fn change_base(&self, base: &str) -> String {
+        let before = self.image_in_service();
+        let change = json!({ "spec": { "osImageURL": base } }).to_string();
+        let patch = ["patch", "machineconfig/00-worker", "--type=merge", "--patch", &change];
+        self.node().kubectl(&patch).ok();
+        self.wait(CONFIG, |_| self.image_in_service() != before);
+        self.image_in_service()
+    }
+
     /// Gives `core` this key; the content of the pool's file is this one.
     pub fn set_key(&self, content: &str, key: &str) {
         self.node().apply(&machine_config(content, &[key]).to_string());

@@ -5,7 +5,7 @@ pub mod build_pod;
 mod waits;
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -295,7 +295,13 @@ impl Cluster {
         let mut layers = manifest["layers"].as_array().unwrap().iter().rev();
         let file = layers.find_map(|layer| {
             let blob = registry.blob(layer["digest"].as_str().unwrap());
-            let mut tar = tar::Archive::new(GzDecoder::new(blob));
+            let is_zstd = layer["mediaType"].as_str().unwrap().ends_with("zstd");
+            let unpacked: Box<dyn Read> = if is_zstd {
+                Box::new(zstd::Decoder::new(blob).unwrap())
+            } else {
+                Box::new(GzDecoder::new(blob))
+            };
+            let mut tar = tar::Archive::new(unpacked);
             let mut members = tar.entries().unwrap().map(Result::unwrap);
             let name = Path::new(path.trim_start_matches('/'));
             let mut member = members.find(|member| member.path().unwrap() == name)?;
