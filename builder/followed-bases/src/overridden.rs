@@ -294,7 +294,7 @@ impl Reconciler for OverriddenReconciler {
     const KIND: &'static str = "overridden";
     const LOG_PREFIX: &'static str = "OS of pool ";
     /// While they wait for a registry, they have no worker.
-    const WORKERS: usize = 2;
+    const WORKERS: usize = 1;
 
     fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
         let cache = &self.resolver.cache;

@@ -95,6 +95,8 @@ impl<R: Reconciler> Driver<R> {
         let mut passes = JoinSet::new();
         loop {
             let next = async {
+                // A worker that is free is for a pass that gave one back, until a key is due.
+                self.queue.wait_until_due().await;
                 let worker = Worker::acquire(&self.workers).await;
                 (self.queue.next().await, worker)
             };

@@ -67,8 +67,7 @@ pub trait Reconciler: Sized + Send + Sync + 'static {
     /// Precedes a key in the log.
     const LOG_PREFIX: &'static str = "";
     /// Keys that are reconciled at once, without those whose pass gave its
-    /// [`Worker`](super::Worker) back. At least 2 if passes do that: a worker that is free waits for
-    /// the next key, so a pass could not get the only one again.
+    /// [`Worker`](super::Worker) back.
     const WORKERS: usize;
     /// Whether changes that come together are handled as one.
     const DEBOUNCE: Option<Debounce> = None;

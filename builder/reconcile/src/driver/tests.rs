@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::future::pending;
 use std::sync::Mutex;
 
 use k8s_openapi::jiff::Timestamp;
@@ -15,7 +14,8 @@ use crate::write::{Action, ApplyError, NoEffect};
 struct Fake {
     inputs: Mutex<&'static str>,
     lookups: Vec<&'static str>,
-    hangs: bool,
+    /// How long a registry takes.
+    waits: Option<Duration>,
     is_busy: bool,
     begun: Mutex<usize>,
     problem: Option<Problem>,
@@ -42,7 +42,7 @@ impl Reconciler for Fake {
     type Trigger = ();
 
     const KIND: &'static str = "fake";
-    const WORKERS: usize = 2;
+    const WORKERS: usize = 1;
 
     fn affected_keys(&self, (): &()) -> BTreeSet<String> {
         ["worker".to_owned()].into()
@@ -67,8 +67,8 @@ impl Reconciler for Fake {
         pass: &mut PassOf<Self>,
     ) -> Result<(), NoDecision> {
         *self.begun.lock().unwrap() += 1;
-        if self.hangs {
-            pass.worker.release_during(pending::<()>()).await;
+        if let Some(time) = self.waits {
+            pass.worker.release_during(tokio::time::sleep(time)).await;
         }
         if self.is_busy {
             return Err(NoDecision::Busy(["slow.test".to_owned()].into()));
@@ -191,7 +191,8 @@ async fn a_check_spares_lookups_while_inputs_are_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lookup_ends_when_an_input_changes() {
-    let driver = driver(Fake { lookups: vec!["image"], hangs: true, ..Fake::default() });
+    let driver =
+        driver(Fake { lookups: vec!["image"], waits: Some(Duration::MAX), ..Fake::default() });
     let change = async {
         tokio::time::sleep(INPUT_CHECK * 10).await;
         *driver.reconciler.inputs.lock().unwrap() = "changed";
@@ -203,13 +204,28 @@ async fn a_lookup_ends_when_an_input_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_whose_lookups_hang_take_no_worker() {
-    let driver = driver(Fake { lookups: vec!["image"], hangs: true, ..Fake::default() });
+    let driver =
+        driver(Fake { lookups: vec!["image"], waits: Some(Duration::MAX), ..Fake::default() });
     let (mut workers, (stop, stopped)) = (JoinSet::new(), watch::channel(false));
     Arc::clone(&driver).start(&mut workers, &stopped);
     let keys: Vec<String> = (0..Fake::WORKERS * 4).map(|number| format!("pool-{number}")).collect();
     keys.iter().for_each(|key| driver.queue.enqueue(key));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(*driver.reconciler.begun.lock().unwrap(), keys.len());
+    stop.send_replace(true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn passes_get_the_only_worker_back() {
+    let waits = Some(Duration::from_secs(1));
+    let driver = driver(Fake { lookups: vec!["image"], waits, ..Fake::default() });
+    let (mut workers, (stop, stopped)) = (JoinSet::new(), watch::channel(false));
+    Arc::clone(&driver).start(&mut workers, &stopped);
+    for number in 0..4 {
+        driver.queue.enqueue(&format!("pool-{number}"));
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(*driver.reconciler.applied.lock().unwrap(), 4);
     stop.send_replace(true);
 }
 

@@ -76,35 +76,38 @@ impl<K: Ord + Clone + Hash> Queue<K> {
         self.changed.notify_one();
     }
 
-    /// Waits for the next key that is due. The caller has it until it calls [`done`](Self::done).
-    pub async fn next(&self) -> K {
+    /// Waits until a key is due, without taking it.
+    pub async fn wait_until_due(&self) {
         loop {
             let changed = self.changed.notified();
-            let wait_until = {
-                let mut state = self.lock();
-                match state.take_due(Instant::now()) {
-                    Ok(key) => {
-                        let more = state.due.iter().any(|due| !due.is_empty());
-                        let entry = state.entries.entry(key.clone()).or_default();
-                        entry.due = None;
-                        entry.running = true;
-                        drop(state);
-                        if more {
-                            // One notification may cover several keys.
-                            self.changed.notify_one();
-                        }
-                        return key;
-                    }
-                    Err(first) => first,
-                }
-            };
-            match wait_until {
-                Some(at) => tokio::select! {
+            let due = self.lock().is_due(Instant::now());
+            match due {
+                Ok(()) => return,
+                Err(Some(at)) => tokio::select! {
                     () = changed => {}
                     () = sleep_until(at) => {}
                 },
-                None => changed.await,
+                Err(None) => changed.await,
             }
+        }
+    }
+
+    /// Waits for the next key that is due. The caller has it until it calls [`done`](Self::done).
+    pub async fn next(&self) -> K {
+        loop {
+            self.wait_until_due().await;
+            let mut state = self.lock();
+            let Some(key) = state.take_due(Instant::now()) else { continue };
+            let more = state.due.iter().any(|due| !due.is_empty());
+            let entry = state.entries.entry(key.clone()).or_default();
+            entry.due = None;
+            entry.running = true;
+            drop(state);
+            if more {
+                // One notification may cover several keys.
+                self.changed.notify_one();
+            }
+            return key;
         }
     }
 

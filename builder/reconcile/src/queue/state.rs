@@ -36,15 +36,18 @@ pub(super) enum Priority {
 }
 
 impl<K: Ord + Clone> State<K> {
-    /// The next key that is due; without one, the time at which the next one will be.
-    pub(super) fn take_due(&mut self, now: Instant) -> Result<K, Option<Instant>> {
+    /// The next key that is due, if one is.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<K> {
         let is_due =
             |due: &&mut BTreeSet<(Instant, K)>| due.first().is_some_and(|(at, _)| *at <= now);
-        if let Some((_, key)) = self.due.iter_mut().find(is_due).and_then(BTreeSet::pop_first) {
-            return Ok(key);
-        }
-        let first = self.due.iter().filter_map(BTreeSet::first);
-        Err(first.map(|(at, _)| *at).min())
+        let (_, key) = self.due.iter_mut().find(is_due).and_then(BTreeSet::pop_first)?;
+        Some(key)
+    }
+
+    /// Whether a key is due; without one, the time at which the next one will be.
+    pub(super) fn is_due(&self, now: Instant) -> Result<(), Option<Instant>> {
+        let first = self.due.iter().filter_map(BTreeSet::first).map(|(at, _)| *at).min();
+        if first.is_some_and(|at| at <= now) { Ok(()) } else { Err(first) }
     }
 
     /// If the key is scheduled already, the earlier time counts.
