@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::snapshot::BaseSnapshot;
+use super::snapshot::{BaseSnapshot, FollowedBase};
 use super::state::{BaseState, NEWER_BASE, Next};
 use super::streams::TagLookup;
 use mosb_cluster::kinds;
@@ -25,7 +25,7 @@ pub fn is_update_wanted(snapshot: &BaseSnapshot) -> bool {
 
 /// The lookup of a pool; none if it has no tag.
 pub fn lookup(snapshot: &BaseSnapshot) -> Option<TagLookup> {
-    let (tag, base) = (snapshot.tag.as_ref().ok()?, snapshot.base.as_ref()?);
+    let FollowedBase { base, tag } = snapshot.followed.as_ref().ok()?;
     let pull_secret = snapshot.config.spec.base_image_pull_secret.as_ref();
     Some(TagLookup {
         tag: tag.clone(),
@@ -46,11 +46,10 @@ fn state(snapshot: &BaseSnapshot) -> BaseState {
     if mode == FollowBase::None && !is_wanted {
         return BaseState::Off;
     }
-    let tag = match &snapshot.tag {
-        Ok(tag) => tag.clone(),
-        Err(no_tag) => return BaseState::NoTag(no_tag.clone()),
+    let FollowedBase { base, tag } = match &snapshot.followed {
+        Ok(followed) => followed.clone(),
+        Err(not_followed) => return BaseState::NotFollowed(not_followed.clone()),
     };
-    let base = snapshot.base.clone().expect("without a base there is no tag");
     let (newest, base) = match &snapshot.newest {
         None => return BaseState::LookingUp,
         Some(Err(problem)) => return BaseState::Unknown(problem.clone()),
@@ -86,7 +85,7 @@ pub fn decide(snapshot: &BaseSnapshot, now: Timestamp) -> BaseDecision {
         | BaseState::MovedBack { .. }
         | BaseState::Newer { .. } => snapshot.due,
         // For the age of the base.
-        BaseState::Off | BaseState::BadAnnotation(_) | BaseState::NoTag(_) => {
+        BaseState::Off | BaseState::BadAnnotation(_) | BaseState::NotFollowed(_) => {
             Some(snapshot.interval)
         }
         BaseState::LookingUp => None,
@@ -113,7 +112,7 @@ fn record(snapshot: &BaseSnapshot, state: &BaseState) -> Vec<Action> {
         BaseState::Unknown(problem) => problem.class != ErrorClass::Transient,
         BaseState::Off | BaseState::LookingUp => false,
         BaseState::BadAnnotation(_)
-        | BaseState::NoTag(_)
+        | BaseState::NotFollowed(_)
         | BaseState::Current { .. }
         | BaseState::MovedBack { .. }
         | BaseState::Newer { .. } => true,

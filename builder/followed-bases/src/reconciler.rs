@@ -10,7 +10,7 @@ use super::decide::{Action, BaseDecision, decide, is_update_wanted, lookup};
 use super::metrics::BaseMetrics;
 use super::snapshot::{BaseSnapshot, affected_configs, inputs, observe};
 use super::state::BaseState;
-use super::streams::{Streams, TagLookup};
+use super::streams::{Streams, TagLookup, ask_registry};
 use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::{LookupError, Resolver};
 use mosb_reconcile::Problem;
@@ -77,7 +77,7 @@ impl Reconciler for BaseReconciler {
     fn decide(&self, snapshot: &BaseSnapshot, now: Timestamp) -> BaseDecision {
         let decision = decide(snapshot, now);
         let pool = &snapshot.config.spec.machine_config_pool.name;
-        let created = snapshot.base.as_ref().and_then(|base| base.release.created);
+        let created = snapshot.base().and_then(|base| base.release.created);
         self.metrics.set_age(pool, created, now);
         // An earlier answer counts until there is another.
         if !matches!(decision.reason, BaseState::Unknown(_) | BaseState::LookingUp) {
@@ -94,9 +94,10 @@ impl Reconciler for BaseReconciler {
     ) -> Result<(), NoDecision> {
         let at_most = at_most(snapshot);
         for lookup in lookups {
-            let asking = Box::pin(self.streams.ask(&self.resolver, lookup, at_most));
+            let ask = |known| ask_registry(&self.resolver, lookup, known);
+            let asking = Box::pin(self.streams.ask(lookup, at_most, ask));
             let answer = match pass.worker.release_during(asking).await {
-                Ok(answer) => answer,
+                Ok(newest) => Ok(newest),
                 Err(LookupError::Busy(hosts)) => return Err(NoDecision::Busy(hosts)),
                 Err(LookupError::Problem(problem)) => Err(problem),
             };
@@ -130,7 +131,7 @@ impl Reconciler for BaseReconciler {
 
     fn log_transition(&self, name: &str, reason: &BaseState) {
         match reason {
-            BaseState::Off | BaseState::LookingUp | BaseState::NoTag(_) => {
+            BaseState::Off | BaseState::LookingUp | BaseState::NotFollowed(_) => {
                 tracing::debug!("base of {name}: {reason}");
             }
             BaseState::Unknown(problem) => {

@@ -18,10 +18,8 @@ use mosb_reconcile::driver::InputsHash;
 #[derive(Debug, Clone)]
 pub struct BaseSnapshot {
     pub config: MachineOsConfig,
-    /// The base of the image in service; none before the first image, and for images of others.
-    pub base: Option<SeenBase>,
-    /// The base by tag, or why it has none.
-    pub tag: Result<ImageRef, NoTag>,
+    /// The base of the image in service and its tag, or why it can't be followed.
+    pub followed: Result<FollowedBase, NotFollowed>,
     /// How often the tag is looked at.
     pub interval: Duration,
     /// A release of OpenShift decides the base.
@@ -44,15 +42,23 @@ pub struct SeenBase {
     pub platform: Platform,
 }
 
-/// Why there is no tag to follow.
+/// A base, and the tag whose image is the newest one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoTag {
+pub struct FollowedBase {
+    pub base: SeenBase,
+    pub tag: ImageRef,
+}
+
+/// Why a base can't be followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFollowed {
+    /// Before the first image, and for images of others.
     NoBase,
     /// It is named by digest.
-    Pinned(String),
+    Pinned(SeenBase),
     /// A MachineConfig of the pool names another image than that of the settings.
-    Overridden(String),
-    Settings(Problem),
+    Overridden(SeenBase),
+    Settings(SeenBase, Problem),
 }
 
 impl SeenBase {
@@ -94,42 +100,66 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<BaseSnapshot> {
     let settings = cache.settings().map(|(settings, _)| settings);
     let minutes = settings.as_ref().map_or(60, |settings| settings.base_stream_minutes);
     Some(BaseSnapshot {
-        tag: tag(cache, base.as_ref(), pool.as_deref()),
+        followed: followed(cache, base, pool.as_deref()),
         interval: Duration::from_secs(60) * u32::from(minutes),
         is_release: cache.controller_configs.get(RENDERER).is_some(),
         versions: versions(cache, Some(&config), None, &[]),
-        base,
         config: (*config).clone(),
         newest: None,
         due: None,
     })
 }
 
-/// The tag that a base is followed by.
-fn tag(
+/// A base with the tag that it is followed by.
+fn followed(
     cache: &ClusterCache,
-    base: Option<&SeenBase>,
+    base: Option<SeenBase>,
     pool: Option<&MachineConfigPool>,
-) -> Result<ImageRef, NoTag> {
-    let base = base.ok_or(NoTag::NoBase)?;
-    let (settings, _) = cache.settings().map_err(|error| NoTag::Settings(error.into()))?;
+) -> Result<FollowedBase, NotFollowed> {
+    let base = base.ok_or(NotFollowed::NoBase)?;
+    let (settings, _) = match cache.settings() {
+        Ok(settings) => settings,
+        Err(error) => return Err(NotFollowed::Settings(base, error.into())),
+    };
     let pins = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
     let pins: BTreeMap<String, String> =
         pins.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     // Rendering replaced the tag by a digest.
-    let named =
-        pins.iter().find(|(_, pinned)| **pinned == base.name).map_or(&base.name, |one| one.0);
+    let pin = pins.iter().find(|(_, pinned)| **pinned == base.name);
+    let named = pin.map_or(&base.name, |(named, _)| named);
+    let reference = named.parse::<ImageRef>().ok();
     if let Some(stream) = settings.base_stream.and_then(|text| text.parse::<ImageRef>().ok()) {
         let is_default = settings.base_os_container_image.as_ref() == Some(named);
-        let is_of_stream = named.parse().is_ok_and(|named: ImageRef| named.repo() == stream.repo());
+        let is_of_stream = reference.is_some_and(|named| named.repo() == stream.repo());
         return if !cache.rendering || is_default || is_of_stream {
-            Ok(stream)
+            Ok(FollowedBase { base, tag: stream })
         } else {
-            Err(NoTag::Overridden(named.clone()))
+            Err(NotFollowed::Overridden(base))
         };
     }
-    let tag = named.parse::<ImageRef>().ok().filter(|named| named.digest().is_none());
-    tag.ok_or_else(|| NoTag::Pinned(named.clone()))
+    match reference.filter(|named| named.digest().is_none()) {
+        Some(tag) => Ok(FollowedBase { base, tag }),
+        None => Err(NotFollowed::Pinned(base)),
+    }
+}
+
+impl BaseSnapshot {
+    /// The base of the image in service, if it is known.
+    pub fn base(&self) -> Option<&SeenBase> {
+        match &self.followed {
+            Ok(followed) => Some(&followed.base),
+            Err(not_followed) => not_followed.base(),
+        }
+    }
+}
+
+impl NotFollowed {
+    fn base(&self) -> Option<&SeenBase> {
+        match self {
+            Self::NoBase => None,
+            Self::Pinned(base) | Self::Overridden(base) | Self::Settings(base, _) => Some(base),
+        }
+    }
 }
 
 /// The MachineOSConfigs that a change affects.
@@ -154,10 +184,11 @@ pub fn affected_configs(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<Strin
 pub fn inputs(snapshot: &BaseSnapshot) -> InputsHash {
     let annotations = [labels::FOLLOW_BASE, labels::HOLD_BASE, labels::UPDATE_BASE, labels::BASE];
     let metadata = &snapshot.config.metadata;
-    let base = snapshot.base.as_ref().map(|base| (&base.image, &base.name));
+    let base = snapshot.base().map(|base| (&base.image, &base.name));
+    let tag = snapshot.followed.as_ref().map(|followed| &followed.tag).ok();
     InputsHash::of(&(
         annotations.map(|key| metadata.annotation(key)),
-        (base, snapshot.tag.as_ref().ok(), snapshot.interval, snapshot.is_release),
+        (base, tag, snapshot.interval, snapshot.is_release),
         &snapshot.config.spec,
         &snapshot.versions,
     ))

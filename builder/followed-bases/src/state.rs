@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::snapshot::{NoTag, SeenBase};
+use super::snapshot::{NotFollowed, SeenBase};
 use super::streams::Newest;
 use mosb_cluster::status::camel_case;
 use mosb_image::ImageRef;
-use mosb_plan::api::rollout::AnnotationError;
+use mosb_plan::api::AnnotationError;
+use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
 
 /// Condition type of a MachineOSConfig: whether the tag of its base names a newer image.
@@ -20,7 +21,7 @@ pub enum BaseState {
     /// The pool does not follow its base.
     Off,
     BadAnnotation(AnnotationError),
-    NoTag(NoTag),
+    NotFollowed(NotFollowed),
     LookingUp,
     /// The registry's answer.
     Unknown(Problem),
@@ -63,21 +64,21 @@ impl BaseState {
             Self::Current { .. } | Self::MovedBack { .. } => Some(false),
             Self::Off
             | Self::BadAnnotation(_)
-            | Self::NoTag(_)
+            | Self::NotFollowed(_)
             | Self::LookingUp
             | Self::Unknown(_) => None,
         }
     }
 
-    /// Status and reason of the condition; none if there is no condition.
+    /// Status, reason and message of the condition; none for states that have no condition.
     pub fn condition(&self) -> Option<(&'static str, String, String)> {
         let (status, reason) = match self {
             Self::Off | Self::LookingUp => return None,
             Self::BadAnnotation(_) => ("Unknown", "BadAnnotation".to_owned()),
-            Self::NoTag(NoTag::NoBase) => ("Unknown", "NoBase".to_owned()),
-            Self::NoTag(NoTag::Pinned(_)) => ("Unknown", "NoTag".to_owned()),
-            Self::NoTag(NoTag::Overridden(_)) => ("Unknown", "OSOverridden".to_owned()),
-            Self::NoTag(NoTag::Settings(problem)) | Self::Unknown(problem) => {
+            Self::NotFollowed(NotFollowed::NoBase) => ("Unknown", "NoBase".to_owned()),
+            Self::NotFollowed(NotFollowed::Pinned(_)) => ("Unknown", "NoTag".to_owned()),
+            Self::NotFollowed(NotFollowed::Overridden(_)) => ("Unknown", "OSOverridden".to_owned()),
+            Self::NotFollowed(NotFollowed::Settings(_, problem)) | Self::Unknown(problem) => {
                 ("Unknown", camel_case(&problem.reason))
             }
             Self::Current { .. } => ("False", "UpToDate".to_owned()),
@@ -97,7 +98,7 @@ impl BaseState {
 }
 
 /// `sha256:… (version 41.1, made 2026-01-02T03:04:05Z)`.
-fn described(digest: impl fmt::Display, release: &mosb_plan::plan::BaseRelease) -> String {
+fn described(digest: impl fmt::Display, release: &BaseRelease) -> String {
     match release.to_string().as_str() {
         "" => digest.to_string(),
         known => format!("{digest} ({known})"),
@@ -118,18 +119,20 @@ impl fmt::Display for BaseState {
         match self {
             Self::Off => f.write_str("the base is not followed"),
             Self::BadAnnotation(error) => error.fmt(f),
-            Self::NoTag(NoTag::NoBase) => f.write_str(
-                "there is no image in service whose base is known; it is followed once mosb has built one",
+            Self::NotFollowed(NotFollowed::NoBase) => f.write_str(
+                "the base of the image in service is not known; it is followed once mosb has built an image",
             ),
-            Self::NoTag(NoTag::Pinned(name)) => write!(
+            Self::NotFollowed(NotFollowed::Pinned(base)) => write!(
                 f,
-                "the base is named by digest, {name}, which does not move; name it by a tag, or set baseStream in ConfigMap mosb-config"
+                "the base is named by digest, {}, which does not move; name it by a tag, or set baseStream in ConfigMap mosb-config",
+                base.name
             ),
-            Self::NoTag(NoTag::Overridden(name)) => write!(
+            Self::NotFollowed(NotFollowed::Overridden(base)) => write!(
                 f,
-                "a MachineConfig of the pool sets osImageURL to {name}, which is not in the repository of baseStream; take osImageURL out, or follow its own tag"
+                "a MachineConfig of the pool sets osImageURL to {}, which is not in the repository of baseStream; take osImageURL out, or remove baseStream",
+                base.name
             ),
-            Self::NoTag(NoTag::Settings(problem)) | Self::Unknown(problem) => {
+            Self::NotFollowed(NotFollowed::Settings(_, problem)) | Self::Unknown(problem) => {
                 f.write_str(&problem.message)
             }
             Self::LookingUp => f.write_str("asking the registry what the tag of the base names"),

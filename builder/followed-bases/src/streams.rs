@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use mosb_build::resolve::given_base_name;
-use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver, invalid_input};
+use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver, tagged_digest};
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform};
 use mosb_plan::plan::{Base, BaseRelease};
 use mosb_reconcile::Problem;
@@ -75,30 +75,30 @@ impl Streams {
         stream.known().answer(lookup, at_most)
     }
 
-    /// Asks the registry, unless another pool did so meanwhile.
-    pub async fn ask(
+    /// Asks with `ask`, unless another pool did so meanwhile.
+    pub async fn ask<A>(
         &self,
-        resolver: &Resolver,
         lookup: &TagLookup,
         at_most: Option<Duration>,
-    ) -> Result<Result<Newest, Problem>, LookupError> {
+        ask: impl FnOnce(KnownBefore) -> A,
+    ) -> Result<Newest, LookupError>
+    where
+        A: Future<Output = Result<Newest, LookupError>>,
+    {
         let stream = self.stream(lookup);
         let _asking = stream.asking.lock().await;
         if let Some((answer, _)) = stream.known().answer(lookup, at_most) {
-            return Ok(answer);
+            return Ok(answer?);
         }
-        let host = lookup.tag.repo().host().to_owned();
-        let _permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
-        let (fresh, before) = {
-            let known = stream.known();
-            let before = known.images.get(&lookup.platform).cloned();
-            (known.fresh_digest(lookup, at_most), before)
-        };
-        let asked = Box::pin(ask_registry(resolver, lookup, fresh, before));
-        let what = || format!("{}: what it names", lookup.tag);
-        let answer: Result<Newest, Problem> = resolver.limits.with_timeout(what, asked).await;
-        stream.known().record(lookup, &answer);
-        Ok(answer)
+        let before = stream.known().before(lookup, at_most);
+        let answer = ask(before).await;
+        match &answer {
+            Ok(newest) => stream.known().record(lookup, newest),
+            Err(LookupError::Problem(problem)) => stream.known().record_failure(lookup, problem),
+            // No registry was asked.
+            Err(LookupError::Busy(_)) => {}
+        }
+        answer
     }
 
     fn stream(&self, lookup: &TagLookup) -> Arc<Stream> {
@@ -137,60 +137,65 @@ impl Known {
         Some((Ok(self.images.get(&lookup.platform)?.clone()), left))
     }
 
-    /// What the tag names, if that was asked for already and only the platform is new.
-    fn fresh_digest(&self, lookup: &TagLookup, at_most: Option<Duration>) -> Option<Digest> {
+    /// What of the next answer is known already.
+    fn before(&self, lookup: &TagLookup, at_most: Option<Duration>) -> KnownBefore {
+        let image = self.images.get(&lookup.platform).cloned();
         let most = at_most.unwrap_or(lookup.interval);
-        let (_, digest) = self.digest.filter(|(at, _)| at.elapsed() < most)?;
-        (!self.images.contains_key(&lookup.platform)).then_some(digest)
+        let digest = self.digest.filter(|(at, _)| image.is_none() && at.elapsed() < most);
+        KnownBefore { digest: digest.map(|(_, digest)| digest), image }
     }
 
-    fn record(&mut self, lookup: &TagLookup, answer: &Result<Newest, Problem>) {
-        let at = Instant::now();
-        match answer {
-            Ok(newest) => {
-                self.failures.remove(&lookup.pull_secret);
-                if self.digest.is_none_or(|(_, before)| before != newest.digest) {
-                    self.images.clear();
-                }
-                self.digest = Some((at, newest.digest));
-                self.images.insert(lookup.platform.clone(), newest.clone());
-            }
-            Err(problem) => {
-                let before = self.failures.get(&lookup.pull_secret);
-                let count = before.map_or(1, |failure| failure.count.saturating_add(1));
-                let failure = Failure { at, count, problem: problem.clone() };
-                self.failures.insert(lookup.pull_secret.clone(), failure);
-            }
+    fn record(&mut self, lookup: &TagLookup, newest: &Newest) {
+        self.failures.remove(&lookup.pull_secret);
+        if self.digest.is_none_or(|(_, before)| before != newest.digest) {
+            self.images.clear();
         }
+        self.digest = Some((Instant::now(), newest.digest));
+        self.images.insert(lookup.platform.clone(), newest.clone());
+    }
+
+    fn record_failure(&mut self, lookup: &TagLookup, problem: &Problem) {
+        let before = self.failures.get(&lookup.pull_secret);
+        let count = before.map_or(1, |failure| failure.count.saturating_add(1));
+        let failure = Failure { at: Instant::now(), count, problem: problem.clone() };
+        self.failures.insert(lookup.pull_secret.clone(), failure);
     }
 }
 
+/// What is known of the image of a tag before it is asked for.
+#[derive(Debug)]
+pub struct KnownBefore {
+    /// What the tag names, if it was asked for not long ago, for another platform.
+    digest: Option<Digest>,
+    /// What it named for the platform.
+    image: Option<Newest>,
+}
+
 /// The image of the tag: one HEAD, and its manifest and config only if they are not known.
-async fn ask_registry(
+pub async fn ask_registry(
     resolver: &Resolver,
     lookup: &TagLookup,
-    fresh: Option<Digest>,
-    before: Option<Newest>,
-) -> Result<Newest, Problem> {
-    let settings = resolver.settings()?;
-    let proxy = resolver.proxy(&settings).await?;
-    let pull = resolver.pull_secret(lookup.pull_secret.as_deref(), &settings).await?;
-    let registry_client = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
-    let client = registry_client.client();
-    let digest = match fresh {
-        Some(digest) => digest,
-        None => client.digest_of(&lookup.tag).await?.ok_or_else(|| {
-            let message = format!("{}: the registry has no such tag; check the name", lookup.tag);
-            invalid_input("not-found", message)
-        })?,
-    };
-    if let Some(before) = before.filter(|before| before.digest == digest) {
-        return Ok(before);
-    }
-    let source = Source::Registry(lookup.tag.repo().pinned(digest).into());
-    let resolved = client.resolve(&source, Some(&lookup.platform)).await?;
-    let image = lookup.tag.repo().pinned(resolved.manifest);
-    Ok(Newest { digest, image, release: release_of(&resolved)? })
+    before: KnownBefore,
+) -> Result<Newest, LookupError> {
+    let host = lookup.tag.repo().host().to_owned();
+    let _permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
+    let asking = Box::pin(async {
+        let registry_client = resolver.pulling_client(lookup.pull_secret.as_deref()).await?;
+        let client = registry_client.client();
+        let digest = match before.digest {
+            Some(digest) => digest,
+            None => tagged_digest(client, &lookup.tag).await?,
+        };
+        if let Some(image) = before.image.filter(|image| image.digest == digest) {
+            return Ok(image);
+        }
+        let source = Source::Registry(lookup.tag.repo().pinned(digest).into());
+        let resolved = client.resolve(&source, Some(&lookup.platform)).await?;
+        let image = lookup.tag.repo().pinned(resolved.manifest);
+        Ok::<_, Problem>(Newest { digest, image, release: release_of(&resolved)? })
+    });
+    let what = || format!("{}: what it names", lookup.tag);
+    Ok(resolver.limits.with_timeout(what, asking).await?)
 }
 
 /// When an image was made, asked with the global pull secret.
@@ -199,10 +204,7 @@ pub async fn image_release(
     image: &ImageRef,
     platform: Option<&Platform>,
 ) -> Result<BaseRelease, Problem> {
-    let settings = resolver.settings()?;
-    let proxy = resolver.proxy(&settings).await?;
-    let pull = resolver.pull_secret(None, &settings).await?;
-    let registry_client = resolver.registries.open(&pull, &settings, proxy.as_ref())?;
+    let registry_client = resolver.pulling_client(None).await?;
     let source = Source::Registry(image.clone());
     release_of(&registry_client.client().resolve(&source, platform).await?)
 }
@@ -215,6 +217,9 @@ fn release_of(resolved: &Resolved) -> Result<BaseRelease, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
     use tokio::time::advance;
 
     use super::*;
@@ -242,20 +247,20 @@ mod tests {
         let mut known = Known::default();
         let (amd64, arm64) = (lookup(None, "linux/amd64"), lookup(Some("own"), "linux/arm64"));
         assert_eq!(known.answer(&amd64, None), None);
-        known.record(&amd64, &Ok(newest("a")));
+        known.record(&amd64, &newest("a"));
         let (answer, left) = known.answer(&amd64, None).unwrap();
         assert_eq!(answer, Ok(newest("a")));
         assert!(left > HOUR * 3 / 4 && left <= HOUR, "{left:?}");
         // Another platform needs its own manifest, but not the tag again.
         assert_eq!(known.answer(&arm64, None), None);
-        assert_eq!(known.fresh_digest(&arm64, None), Some(newest("a").digest));
+        assert_eq!(known.before(&arm64, None).digest, Some(newest("a").digest));
         advance(Duration::from_secs(20)).await;
         assert!(known.answer(&amd64, Some(Duration::from_secs(10))).is_none(), "asked for now");
         assert!(known.answer(&amd64, None).is_some());
         advance(HOUR).await;
         assert_eq!(known.answer(&amd64, None), None);
-        assert_eq!(known.fresh_digest(&arm64, None), None);
-        known.record(&arm64, &Ok(newest("b")));
+        assert_eq!(known.before(&arm64, None).digest, None);
+        known.record(&arm64, &newest("b"));
         assert_eq!(known.answer(&amd64, None), None, "what an older digest had is forgotten");
     }
 
@@ -268,10 +273,10 @@ mod tests {
             reason: "denied".to_owned(),
             message: "quay.io/os:stable: denied".to_owned(),
         };
-        known.record(&good, &Ok(newest("a")));
+        known.record(&good, &newest("a"));
         let mut pauses = Vec::new();
         for _ in 0..3 {
-            known.record(&bad, &Err(problem.clone()));
+            known.record_failure(&bad, &problem);
             let (answer, left) = known.answer(&bad, None).unwrap();
             assert_eq!(answer, Err(problem.clone()));
             assert_eq!(known.answer(&good, None).unwrap().0, Ok(newest("a")));
@@ -280,7 +285,31 @@ mod tests {
             pauses.push(left);
         }
         assert!(pauses.is_sorted() && pauses[0] < pauses[2], "{pauses:?}");
-        known.record(&bad, &Ok(newest("a")));
+        known.record(&bad, &newest("a"));
         assert_eq!(known.answer(&bad, None).unwrap().0, Ok(newest("a")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_pools_ask_once_for_each_tag() {
+        let streams = Streams::default();
+        let asked = AtomicUsize::new(0);
+        for interval in 1..4 {
+            let pools = (0..1000).map(|pool| {
+                let tag = format!("quay.io/os:{}", pool % 5).parse().unwrap();
+                let lookup = TagLookup { tag, ..lookup(None, "linux/amd64") };
+                let (streams, asked) = (&streams, &asked);
+                async move {
+                    let registry = |_| async {
+                        asked.fetch_add(1, Ordering::Relaxed);
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        Ok(newest("a"))
+                    };
+                    assert_eq!(streams.ask(&lookup, None, registry).await, Ok(newest("a")));
+                }
+            });
+            join_all(pools).await;
+            assert_eq!(asked.load(Ordering::Relaxed), 5 * interval);
+            advance(HOUR).await;
+        }
     }
 }

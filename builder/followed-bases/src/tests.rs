@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::decide::{Action, decide};
-use super::snapshot::{BaseSnapshot, NoTag, SeenBase};
+use super::snapshot::{BaseSnapshot, FollowedBase, NotFollowed, SeenBase};
 use super::state::{BaseState, NEWER_BASE};
 use super::streams::Newest;
 use super::view::{BaseRequest, BaseRequestError, change};
@@ -37,6 +37,15 @@ fn newest(name: &str, day: i64, version: &str) -> Newest {
     Newest { digest: digest("index"), image: pinned(name), release: made(day, version) }
 }
 
+fn base() -> SeenBase {
+    SeenBase {
+        image: pinned("a"),
+        name: TAG.to_owned(),
+        release: made(10, "1"),
+        platform: "linux/amd64".parse().unwrap(),
+    }
+}
+
 /// A pool in service on base `a` of day 10.
 fn snapshot(annotations: Value, newest: Option<Result<Newest, Problem>>) -> BaseSnapshot {
     let object = json!({
@@ -45,13 +54,7 @@ fn snapshot(annotations: Value, newest: Option<Result<Newest, Problem>>) -> Base
     });
     BaseSnapshot {
         config: serde_json::from_value(object).unwrap(),
-        base: Some(SeenBase {
-            image: pinned("a"),
-            name: TAG.to_owned(),
-            release: made(10, "1"),
-            platform: "linux/amd64".parse().unwrap(),
-        }),
-        tag: Ok(TAG.parse().unwrap()),
+        followed: Ok(FollowedBase { base: base(), tag: TAG.parse().unwrap() }),
         interval: INTERVAL,
         is_release: false,
         versions: Default::default(),
@@ -101,7 +104,7 @@ fn with_condition(mut snapshot: BaseSnapshot) -> BaseSnapshot {
 #[test]
 fn a_newer_base_is_reported_or_recorded() {
     let recorded = format!("{TAG}@{}", digest("index"));
-    let base = Some((labels::BASE.to_owned(), Some(recorded.clone())));
+    let recording = Some((labels::BASE.to_owned(), Some(recorded.clone())));
     let request = |hold: bool| {
         let mut removed = vec![(labels::UPDATE_BASE.to_owned(), None)];
         removed.extend(hold.then(|| (labels::HOLD_BASE.to_owned(), None)));
@@ -115,7 +118,7 @@ fn a_newer_base_is_reported_or_recorded() {
             json!({ labels::FOLLOW_BASE: "build" }),
             false,
             "Building",
-            base.clone().into_iter().collect(),
+            recording.clone().into_iter().collect(),
             vec![event, newer],
         ),
         (
@@ -147,7 +150,7 @@ fn a_newer_base_is_reported_or_recorded() {
             json!({ labels::UPDATE_BASE: "true", labels::HOLD_BASE: "true" }),
             false,
             "Building",
-            base.clone().into_iter().chain(request(true)).collect(),
+            recording.clone().into_iter().chain(request(true)).collect(),
             vec![event, newer],
         ),
         (
@@ -196,7 +199,7 @@ fn an_older_or_equal_base_is_not_followed() {
     }
     // A base that does not say when it was made is another one.
     let mut undated = snapshot(follow(), Some(Ok(newest("b", 9, "0"))));
-    undated.base.as_mut().unwrap().release.created = None;
+    undated.followed.as_mut().unwrap().base.release.created = None;
     assert_eq!(written(&undated).condition.unwrap().reason, "Building");
 }
 
@@ -223,14 +226,14 @@ fn without_an_answer_nothing_is_recorded() {
         let kept = written(&known).condition.is_none();
         assert_eq!(kept, class == ErrorClass::Transient, "what was known stays for a moment");
     }
-    for (what, annotations, tag, reason) in [
+    for (what, annotations, followed, reason) in [
         ("a bad mode", json!({ labels::FOLLOW_BASE: "yes" }), Ok(()), "BadAnnotation"),
-        ("no image", follow.clone(), Err(NoTag::NoBase), "NoBase"),
-        ("a digest", follow.clone(), Err(NoTag::Pinned(pinned("a").to_string())), "NoTag"),
-        ("overridden", follow, Err(NoTag::Overridden("a/b:c".to_owned())), "OSOverridden"),
+        ("no image", follow.clone(), Err(NotFollowed::NoBase), "NoBase"),
+        ("a digest", follow.clone(), Err(NotFollowed::Pinned(base())), "NoTag"),
+        ("overridden", follow, Err(NotFollowed::Overridden(base())), "OSOverridden"),
     ] {
         let mut snapshot = snapshot(annotations, None);
-        snapshot.tag = tag.and(snapshot.tag);
+        snapshot.followed = followed.and(snapshot.followed);
         let condition = written(&snapshot).condition.unwrap();
         assert_eq!((&*condition.status, &*condition.reason), ("Unknown", reason), "{what}");
     }
@@ -280,11 +283,11 @@ fn requests_annotate_and_a_release_refuses_them() {
     let mut release = plain.clone();
     release.is_release = true;
     let mut no_tag = plain;
-    no_tag.tag = Err(NoTag::NoBase);
+    no_tag.followed = Err(NotFollowed::NoBase);
     for request in [BaseRequest::Update(None), BaseRequest::Update(Some(to))] {
         let refused = of(&release, request, false);
         assert!(matches!(refused, Err(BaseRequestError::Release { .. })), "{refused:?}");
         let refused = of(&no_tag, request, false);
-        assert!(matches!(refused, Err(BaseRequestError::NoTag { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(BaseRequestError::NotFollowed { .. })), "{refused:?}");
     }
 }

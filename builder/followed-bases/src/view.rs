@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::snapshot::{BaseSnapshot, NoTag, observe};
+use super::snapshot::{BaseSnapshot, FollowedBase, NotFollowed, observe};
 use super::state::{BaseState, NEWER_BASE};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::kinds;
@@ -92,7 +92,7 @@ pub enum BaseRequestError {
     Rivals { pool: String, names: String },
     #[error("pool {pool}: {cause}")]
     #[diagnostic(code = "no-tag", class = InvalidInput)]
-    NoTag { pool: String, cause: String },
+    NotFollowed { pool: String, cause: String },
     #[error("pool {pool}: the release of the cluster decides its base; update the cluster")]
     #[diagnostic(code = "release-decides", class = InvalidInput)]
     Release { pool: String },
@@ -123,14 +123,14 @@ fn snapshot_of(cache: &ClusterCache, pool: &str) -> Result<BaseSnapshot, BaseReq
 pub fn base_view(cache: &ClusterCache, pool: &str) -> Result<BaseView, BaseRequestError> {
     let snapshot = snapshot_of(cache, pool)?;
     let metadata = &snapshot.config.metadata;
-    let base = snapshot.base.as_ref();
+    let base = snapshot.base();
     let newer = condition(&snapshot.config.status.conditions, NEWER_BASE);
     let follow = metadata.annotation(labels::FOLLOW_BASE).unwrap_or(FollowBase::None.as_str());
     Ok(BaseView {
         pool: pool.to_owned(),
         follow: follow.to_owned(),
         held: metadata.annotations.contains_key(labels::HOLD_BASE),
-        tag: snapshot.tag.as_ref().ok().map(ToString::to_string),
+        tag: snapshot.followed.as_ref().ok().map(|followed| followed.tag.to_string()),
         base: base.map(|base| base.image.to_string()),
         version: base.and_then(|base| base.release.version.clone()),
         created: base.and_then(|base| base.release.created).map(|at| format!("{at:.0}")),
@@ -165,25 +165,21 @@ pub fn change(
     is_rendering: bool,
 ) -> Result<BaseChange, BaseRequestError> {
     let metadata = &snapshot.config.metadata;
-    let tag = || {
-        let no_tag = |no_tag: &NoTag| BaseRequestError::NoTag {
-            pool: pool.to_owned(),
-            cause: BaseState::NoTag(no_tag.clone()).to_string(),
-        };
-        snapshot.tag.clone().map_err(|error| no_tag(&error))
+    let not_followed = |cause: &NotFollowed| BaseRequestError::NotFollowed {
+        pool: pool.to_owned(),
+        cause: BaseState::NotFollowed(cause.clone()).to_string(),
     };
     if snapshot.is_release {
         return Err(BaseRequestError::Release { pool: pool.to_owned() });
     }
-    let recorded = |digest| Some(RecordedBase::new(tag().ok()?, digest)?.to_string());
+    let FollowedBase { base, tag } = snapshot.followed.as_ref().map_err(not_followed)?;
+    let recorded = |digest| Some(RecordedBase::new(tag.clone(), digest)?.to_string());
     let mut annotations = BTreeMap::new();
     match request {
         BaseRequest::Update(None) => {
-            tag()?;
             annotations.insert(labels::UPDATE_BASE, Some("true".to_owned()));
         }
         BaseRequest::Update(Some(digest)) => {
-            tag()?;
             annotations.insert(labels::BASE, recorded(digest));
             annotations.insert(labels::HOLD_BASE, Some("true".to_owned()));
             annotations.insert(labels::UPDATE_BASE, None);
@@ -193,10 +189,8 @@ pub fn change(
             annotations.insert(labels::UPDATE_BASE, None);
             let is_recorded = metadata.annotations.contains_key(labels::BASE);
             // Each build would take what the tag names then.
-            if let Some(base) = snapshot.base.as_ref().filter(|_| !is_recorded && !is_rendering)
-                && let Some(recorded) = recorded(base.image.digest())
-            {
-                annotations.insert(labels::BASE, Some(recorded));
+            if !is_recorded && !is_rendering {
+                annotations.insert(labels::BASE, recorded(base.image.digest()));
             }
         }
     }

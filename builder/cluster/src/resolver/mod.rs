@@ -9,16 +9,16 @@ mod secrets;
 
 use std::sync::Arc;
 
-use kube::Client;
-
 use crate::ClusterCache;
 pub use limits::{
     LOOKUP_TIMEOUT, LookupError, LookupLimits, LookupPermit, MAX_PLAN_HOLD, while_held,
 };
 pub use machine_access::{MachineAccess, MachineSecrets};
+use mosb_build::registry_client::RegistryClient;
 use mosb_image::{Digest, ImageRef};
 use mosb_plan::api::ClusterSettings;
 use mosb_reconcile::Problem;
+use mosb_registry::Client;
 use mosb_types::ErrorClass;
 pub use registry_client_pool::RegistryClientPool;
 pub use rendered_config::{NO_RENDERED_CONFIG, get_rendered_config};
@@ -26,7 +26,7 @@ pub use rendered_config::{NO_RENDERED_CONFIG, get_rendered_config};
 /// Resolves lookups.
 #[derive(Clone)]
 pub struct Resolver {
-    pub client: Client,
+    pub client: kube::Client,
     pub cache: Arc<ClusterCache>,
     pub registries: Arc<RegistryClientPool>,
     pub limits: Arc<LookupLimits>,
@@ -41,15 +41,16 @@ impl std::fmt::Debug for Resolver {
 impl Resolver {
     /// The digest that a tag has now.
     pub async fn digest_of(&self, image: &ImageRef) -> Result<Digest, Problem> {
+        let registry_client = self.pulling_client(None).await?;
+        tagged_digest(registry_client.client(), image).await
+    }
+
+    /// A client with a pull secret and the global one; without a name, with the global one only.
+    pub async fn pulling_client(&self, own: Option<&str>) -> Result<Arc<RegistryClient>, Problem> {
         let settings = self.settings()?;
         let proxy = self.proxy(&settings).await?;
-        let pull = self.pull_secret(None, &settings).await?;
-        let registry_client = self.registries.open(&pull, &settings, proxy.as_ref())?;
-        let digest = registry_client.client().digest_of(image).await?;
-        digest.ok_or_else(|| {
-            let message = format!("{image}: the registry has no such tag; check the name");
-            invalid_input("not-found", message)
-        })
+        let pull = self.pull_secret(own, &settings).await?;
+        Ok(self.registries.open(&pull, &settings, proxy.as_ref())?)
     }
 
     /// The settings. What is wrong with them and does no harm is logged.
@@ -61,6 +62,18 @@ impl Resolver {
         }
         Ok(settings)
     }
+}
+
+/// The digest that a tag has now.
+///
+/// # Errors
+/// The registry does not answer, or has no such tag.
+pub async fn tagged_digest(client: &Client, image: &ImageRef) -> Result<Digest, Problem> {
+    let digest = client.digest_of(image).await?;
+    digest.ok_or_else(|| {
+        let message = format!("{image}: the registry has no such tag; check the name");
+        invalid_input("not-found", message)
+    })
 }
 
 /// A problem with user input.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::rollout::AnnotationError;
+use super::annotation::{AnnotationError, one_of};
 use super::{Metadata, labels};
 use mosb_image::{Digest, ImageRef, PinnedRef};
 
@@ -24,17 +24,8 @@ impl FollowBase {
     /// # Errors
     /// The value is none of the three.
     pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
-        match config.annotation(labels::FOLLOW_BASE) {
-            None | Some("none") => Ok(Self::None),
-            Some("notify") => Ok(Self::Notify),
-            Some("build") => Ok(Self::Build),
-            Some(other) => Err(AnnotationError::new(
-                labels::FOLLOW_BASE,
-                other,
-                "no such mode",
-                "set none, notify or build",
-            )),
-        }
+        let words = [Self::None, Self::Notify, Self::Build].map(|mode| (mode.as_str(), mode));
+        one_of(config, labels::FOLLOW_BASE, &words)
     }
 
     /// As the annotation spells it.

@@ -3,6 +3,7 @@
 //! Input: YAML or JSON text. Output: [`MachineConfig`] and similar types, as lenient as the API, and
 //! [`RenderedConfig`], which is always valid. This module does not depend on how images are built.
 
+mod annotation;
 pub mod boot_images;
 pub mod cluster_settings;
 mod followed_base;
@@ -22,6 +23,7 @@ mod selector;
 mod settings;
 pub mod yaml;
 
+pub use annotation::AnnotationError;
 pub use cluster_settings::{ClusterObjects, ClusterSettings, ClusterSettingsError, JobSettings};
 pub use followed_base::{FollowBase, RecordedBase};
 pub use image_builder::{BuildOn, ImageBuilderType, ImageBuilderTypeError};

@@ -17,26 +17,3 @@ pub use mode::{OnDelete, RolloutMode};
 pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
 pub use node_target::NodeTarget;
 pub use slot::{Applying, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark};
-
-/// Why an annotation is not what its kind needs.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]
-#[error("annotation {annotation}: {value:?}: {cause}; {remedy}")]
-#[diagnostic(code = "bad-annotation", class = InvalidInput)]
-pub struct AnnotationError {
-    pub annotation: &'static str,
-    /// At most 100 characters of the value.
-    pub value: String,
-    pub cause: String,
-    pub remedy: &'static str,
-}
-
-impl AnnotationError {
-    pub(super) fn new(
-        annotation: &'static str,
-        value: &str,
-        cause: impl Into<String>,
-        remedy: &'static str,
-    ) -> Self {
-        Self { annotation, value: value.chars().take(100).collect(), cause: cause.into(), remedy }
-    }
-}

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::AnnotationError;
+use crate::api::annotation::{AnnotationError, one_of};
 use crate::api::{Metadata, labels};
 
 /// How far a pool's image is brought to its machines (annotation `mosb.dev/rollout`).
@@ -25,17 +25,8 @@ impl RolloutMode {
     /// # Errors
     /// The value is none of the three.
     pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
-        match config.annotation(labels::ROLLOUT) {
-            None | Some("none") => Ok(Self::None),
-            Some("stage") => Ok(Self::Stage),
-            Some("automatic") => Ok(Self::Automatic),
-            Some(other) => Err(AnnotationError::new(
-                labels::ROLLOUT,
-                other,
-                "no such mode",
-                "set none, stage or automatic",
-            )),
-        }
+        let words = [Self::None, Self::Stage, Self::Automatic].map(|mode| (mode.as_str(), mode));
+        one_of(config, labels::ROLLOUT, &words)
     }
 
     /// As the annotation spells it.
@@ -65,16 +56,7 @@ impl OnDelete {
     /// # Errors
     /// The value is neither of the two.
     pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
-        match config.annotation(labels::ON_DELETE) {
-            None | Some("keep") => Ok(Self::Keep),
-            Some("stock") => Ok(Self::Stock),
-            Some(other) => Err(AnnotationError::new(
-                labels::ON_DELETE,
-                other,
-                "no such choice",
-                "set keep or stock",
-            )),
-        }
+        one_of(config, labels::ON_DELETE, &[("keep", Self::Keep), ("stock", Self::Stock)])
     }
 }
 
@@ -97,7 +79,7 @@ mod tests {
         let error = mode("Automatic").unwrap_err().to_string();
         assert_eq!(
             error,
-            "annotation mosb.dev/rollout: \"Automatic\": no such mode; set none, stage or automatic"
+            "annotation mosb.dev/rollout: \"Automatic\": no such value; set none, stage or automatic"
         );
         assert!(mode(&"x".repeat(4096)).unwrap_err().to_string().len() < 300);
     }

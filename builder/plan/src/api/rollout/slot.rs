@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use mosb_image::Digest;
 
-use super::{AnnotationError, NodeTarget};
+use super::NodeTarget;
+use crate::api::AnnotationError;
 use crate::api::{Metadata, is_object_name};
 
 /// The right of a node to be unavailable (annotation `mosb.dev/slot`), from the choice of the node

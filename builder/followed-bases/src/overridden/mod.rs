@@ -1,36 +1,32 @@
 //! Pools whose machines run another OS than the release's, because a MachineConfig sets `osImageURL`:
-//! condition `OSOverridden` of the pool. Its key is the name of a pool.
+//! condition `OSOverridden` of the pool. A controller whose key is the name of a pool.
 //!
 //! Which MachineConfig it is, and how old both images are, is looked up once for each rendered config:
 //! the watch shows only that it is so.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod lookups;
+mod reconciler;
+
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
 
-use k8s_openapi::jiff::Timestamp;
-use kube::Api;
-use kube::core::DynamicObject;
+use jiff::Timestamp;
 
-use super::metrics::BaseMetrics;
-use super::streams::image_release;
-use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
-use mosb_cluster::kinds;
+use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::node_pool::{PoolSelectors, node_platform};
 use mosb_cluster::object;
-use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver, get_rendered_config};
 use mosb_cluster::status::set_condition;
-use mosb_image::{ImageRef, Platform};
+use mosb_cluster::versions::{Versions, shared_versions};
+use mosb_image::Platform;
 use mosb_plan::api::{MachineConfigPool, condition, labels};
 use mosb_plan::plan::BaseRelease;
-use mosb_reconcile::driver::{Decision, InputsHash, NoDecision, Reconciler};
-use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, ReconcilePass};
-use mosb_reconcile::{Error, Problem};
+use mosb_reconcile::Problem;
+use mosb_reconcile::driver::Decision;
+use mosb_reconcile::write::NoEffect;
+
+pub use reconciler::OverriddenReconciler;
 
 /// Condition type of a pool: a MachineConfig sets its OS image.
 const OS_OVERRIDDEN: &str = "OSOverridden";
-/// The most MachineConfigs that are read to find the one that sets it.
-const MAX_SOURCES: usize = 200;
 /// The API takes 32,768; a message quotes what somebody wrote.
 const MAX_MESSAGE_CHARS: usize = 4096;
 
@@ -55,6 +51,8 @@ pub struct OverrideLookup {
     /// The release's own image.
     release: Option<String>,
     platform: Option<Platform>,
+    /// Of what registries are asked with.
+    versions: Versions,
 }
 
 /// The image that a MachineConfig sets.
@@ -149,6 +147,7 @@ fn observe(cache: &ClusterCache, name: &str) -> Option<OverriddenSnapshot> {
         sources: pool.spec.configuration.source.iter().map(|one| one.name.clone()).collect(),
         release: cache.settings().ok().and_then(|(settings, _)| settings.base_os_container_image),
         platform: platform(cache, name),
+        versions: shared_versions(cache),
     });
     Some(OverriddenSnapshot { pool: (*pool).clone(), lookup, found: None })
 }
@@ -194,217 +193,6 @@ fn decide(snapshot: &OverriddenSnapshot, now: Timestamp) -> OverriddenDecision {
     OverriddenDecision::of(state, is_changed.then(action).into_iter().collect())
 }
 
-/// Reads the rendered config, the MachineConfig that sets its image, and both images.
-async fn look_up(resolver: &Resolver, lookup: &OverrideLookup) -> Result<Override, LookupError> {
-    let config = get_rendered_config(resolver, &lookup.rendered).await?;
-    let image = config.os_image_url.unwrap_or_default();
-    let by = find_source(resolver, lookup, &image).await?;
-    let age = match age(resolver, lookup, &image).await {
-        Ok(age) => age,
-        Err(LookupError::Busy(hosts)) => return Err(LookupError::Busy(hosts)),
-        Err(LookupError::Problem(problem)) => Age::Unknown(problem.message),
-    };
-    Ok(Override { image, by, age })
-}
-
-/// The last MachineConfig with this image, or with a tag that was pinned to it.
-async fn find_source(
-    resolver: &Resolver,
-    lookup: &OverrideLookup,
-    image: &str,
-) -> Result<Option<String>, Problem> {
-    let api: Api<DynamicObject> =
-        Api::all_with(resolver.client.clone(), &kinds::MACHINE_CONFIG.resource());
-    for name in lookup.sources.iter().rev().take(MAX_SOURCES) {
-        let found = api.get_opt(name).await;
-        let found = found.map_err(Error::api(format!("machineconfig {name}"), "get"))?;
-        let url = found.as_ref().and_then(|one| one.data.pointer("/spec/osImageURL")?.as_str());
-        if let Some(url) = url.filter(|url| !url.is_empty()) {
-            let is_pinned_tag = || {
-                let (url, image) = (url.parse::<ImageRef>(), image.parse::<ImageRef>());
-                url.is_ok_and(|url| image.is_ok_and(|image| image.repo() == url.repo()))
-            };
-            return Ok((url == image || is_pinned_tag()).then(|| name.clone()));
-        }
-    }
-    Ok(None)
-}
-
-async fn age(
-    resolver: &Resolver,
-    lookup: &OverrideLookup,
-    image: &str,
-) -> Result<Age, LookupError> {
-    let unknown = |why: &str| Ok(Age::Unknown(why.to_owned()));
-    let Some(release) = &lookup.release else {
-        return unknown(
-            "no image of a release is known; set baseOSContainerImage in ConfigMap mosb-config",
-        );
-    };
-    let (Ok(own), Ok(release)) = (image.parse::<ImageRef>(), release.parse::<ImageRef>()) else {
-        return unknown("one of both is not the name of an image");
-    };
-    let hosts = [&own, &release].map(|image| image.repo().host().to_owned());
-    let _permit = resolver.limits.hosts(LookupPermit::default(), hosts.into()).await?;
-    let what = || format!("{own} and {release}");
-    let platform = lookup.platform.as_ref();
-    let both = Box::pin(async {
-        Ok::<_, Problem>((
-            image_release(resolver, &own, platform).await?,
-            image_release(resolver, &release, platform).await?,
-        ))
-    });
-    let (own, release) = resolver.limits.with_timeout(what, both).await?;
-    Ok(if own.created.is_none() || release.created.is_none() {
-        Age::Unknown("one of both does not say when it was made".to_owned())
-    } else if own.is_before(&release) {
-        Age::Older { own, release }
-    } else {
-        Age::NotOlder
-    })
-}
-
-#[derive(Debug)]
-pub struct OverriddenReconciler {
-    resolver: Resolver,
-    executor: Executor,
-    metrics: Arc<BaseMetrics>,
-    /// What was found, by pool.
-    found: Mutex<BTreeMap<String, (OverrideLookup, Override)>>,
-}
-
-impl OverriddenReconciler {
-    pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<BaseMetrics>) -> Self {
-        Self { resolver, executor, metrics, found: Mutex::default() }
-    }
-
-    fn found(&self) -> MutexGuard<'_, BTreeMap<String, (OverrideLookup, Override)>> {
-        self.found.lock().expect("it is not poisoned: maps don't panic")
-    }
-}
-
-impl Reconciler for OverriddenReconciler {
-    type Snapshot = OverriddenSnapshot;
-    type Lookup = OverrideLookup;
-    type Reason = OverrideState;
-    type Effect = NoEffect;
-    type State = ();
-    type Trigger = Trigger;
-
-    const KIND: &'static str = "overridden";
-    const LOG_PREFIX: &'static str = "OS of pool ";
-    /// While they wait for a registry, they have no worker.
-    const WORKERS: usize = 1;
-
-    fn affected_keys(&self, trigger: &Trigger) -> BTreeSet<String> {
-        let cache = &self.resolver.cache;
-        let names = |pools: Vec<Arc<MachineConfigPool>>| {
-            pools.iter().map(|pool| pool.metadata.name.clone()).collect()
-        };
-        match trigger {
-            Trigger::Pool(pool) => [pool.clone()].into(),
-            Trigger::MachineConfig(name, _) => {
-                names(cache.pools.filter_list(|pool| pool.spec.configuration.name == *name))
-            }
-            Trigger::All => names(cache.pools.list()),
-            Trigger::Config(..)
-            | Trigger::ManagedObject(_)
-            | Trigger::Secret(_)
-            | Trigger::Machine(_)
-            | Trigger::NodeJob { .. }
-            | Trigger::BootImages
-            | Trigger::Unrelated => BTreeSet::new(),
-        }
-    }
-
-    fn observe(&self, key: &str) -> Option<OverriddenSnapshot> {
-        let mut snapshot = observe(&self.resolver.cache, key)?;
-        let found = self.found();
-        let known = found.get(key).filter(|known| Some(&known.0) == snapshot.lookup.as_ref());
-        snapshot.found = known.map(|(_, found)| Ok(found.clone()));
-        Some(snapshot)
-    }
-
-    fn decide(&self, snapshot: &OverriddenSnapshot, now: Timestamp) -> OverriddenDecision {
-        let decision = decide(snapshot, now);
-        let is = matches!(decision.reason, OverrideState::Yes(_) | OverrideState::Unknown(_));
-        let reason = is.then(|| decision.reason.reason());
-        if decision.lookups.is_empty() {
-            let pool = &snapshot.pool.metadata.name;
-            self.metrics.overridden.set(pool, pool, reason);
-        }
-        decision
-    }
-
-    async fn look_up(
-        &self,
-        lookups: &[OverrideLookup],
-        snapshot: &mut OverriddenSnapshot,
-        pass: &mut ReconcilePass<()>,
-    ) -> Result<(), NoDecision> {
-        for lookup in lookups {
-            let looking = Box::pin(look_up(&self.resolver, lookup));
-            let found = match pass.worker.release_during(looking).await {
-                Ok(found) => {
-                    let known = (lookup.clone(), found.clone());
-                    self.found().insert(snapshot.pool.metadata.name.clone(), known);
-                    Ok(found)
-                }
-                Err(LookupError::Busy(hosts)) => return Err(NoDecision::Busy(hosts)),
-                Err(LookupError::Problem(problem)) => Err(problem),
-            };
-            snapshot.found = Some(found);
-        }
-        Ok(())
-    }
-
-    fn fail_lookups(_: &[OverrideLookup], snapshot: &mut OverriddenSnapshot, problem: &Problem) {
-        snapshot.found = Some(Err(problem.clone()));
-    }
-
-    async fn apply(
-        &self,
-        actions: &[Action],
-        _snapshot: &OverriddenSnapshot,
-        pass: &mut ReconcilePass<()>,
-    ) -> Result<(), ApplyError> {
-        self.executor.apply_all(actions, pass).await
-    }
-
-    fn seen_versions(snapshot: &OverriddenSnapshot) -> impl Iterator<Item = (&str, &str)> {
-        let metadata = &snapshot.pool.metadata;
-        [(metadata.uid(), metadata.resource_version())].into_iter()
-    }
-
-    fn inputs(snapshot: &OverriddenSnapshot) -> InputsHash {
-        InputsHash::of(&(&snapshot.pool.metadata.name, &snapshot.lookup))
-    }
-
-    /// Until it is known.
-    fn problem(_: &OverriddenSnapshot, decision: &OverriddenDecision) -> Option<Problem> {
-        match &decision.reason {
-            OverrideState::Unknown(problem) => Some(problem.clone()),
-            OverrideState::No | OverrideState::LookingUp | OverrideState::Yes(_) => None,
-        }
-    }
-
-    fn log_transition(&self, pool: &str, reason: &OverrideState) {
-        match reason {
-            OverrideState::No | OverrideState::LookingUp => {
-                tracing::debug!("OS of pool {pool}: {reason}");
-            }
-            OverrideState::Unknown(_) | OverrideState::Yes(_) => {
-                tracing::warn!(reason = reason.reason(), "OS of pool {pool}: {reason}");
-            }
-        }
-    }
-
-    fn forget(&self, pool: &str) {
-        self.found().remove(pool);
-        self.metrics.overridden.forget(pool);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -423,6 +211,7 @@ mod tests {
             sources: vec!["00-a".to_owned()],
             release: None,
             platform: None,
+            versions: Versions::default(),
         };
         OverriddenSnapshot {
             pool: serde_json::from_value(pool).unwrap(),
