@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Layout, build_fixture};
+use mosb_tests::{Daemon, Layout, MOSB_IMAGE, build_fixture};
 
 const NEWER: &str = "NewerBase";
 
@@ -135,6 +135,52 @@ fn a_base_is_followed_held_and_taken_back() {
     cluster.annotate_config("follow-base", None);
     let has_none = |config: &Value| !config["status"].to_string().contains(NEWER);
     cluster.node.wait(&format!("machineosconfig/{pool}"), SOON, has_none);
+}
+
+/// Where mosb renders, the base is that of the next rendered config.
+#[test]
+fn the_base_of_a_rendered_pool_is_followed() {
+    let cluster = Cluster::new("rendered-base");
+    let pool = cluster.pool.clone();
+    let one = push_base(&cluster, "1", 1);
+    let repository = cluster.node.registry().repository(&format!("{pool}-base"));
+    let tag = format!("{repository}:stable");
+    cluster.settings_with(&json!({ "baseOSContainerImage": tag }));
+    let role = json!({ "machineconfiguration.openshift.io/role": pool });
+    let file = json!({ "path": "/etc/story", "contents": { "source": "data:,rendered" } });
+    let config = json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } });
+    let member = format!("00-{pool}");
+    cluster.node.apply(
+        &json!({ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": member, "labels": role }, "spec": { "config": config } })
+        .to_string(),
+    );
+    let selector = json!({ "spec": { "machineConfigSelector": { "matchLabels": role } } });
+    cluster.patch(&format!("machineconfigpool/{pool}"), &selector);
+    let mut command = cluster.mosb_command(&["controller", "--render", "--verbose"]);
+    command.args(["--builder-image", MOSB_IMAGE, "--listen", "127.0.0.1:0"]);
+    let listens = |line: &str| line.contains("listening on").then_some(());
+    let (_controller, ()) = Daemon::start(command, listens);
+    cluster.opt_in(None);
+    let first = cluster.image_after("");
+    assert_eq!(cluster.built_on(), ("1".to_owned(), one.clone()));
+
+    let two = push_base(&cluster, "2", 2);
+    cluster.annotate_config("follow-base", Some("build"));
+    let second = cluster.image_after(&first);
+    assert_eq!(cluster.built_on(), ("2".to_owned(), two.clone()));
+    assert_eq!(cluster.file(&second, "/etc/story"), "rendered");
+    cluster.wait_for_base("UpToDate");
+    let object = cluster.node.get(&format!("machineconfigpool/{pool}"));
+    let rendered = object["spec"]["configuration"]["name"].as_str().unwrap();
+    let rendered = cluster.node.get(&format!("machineconfig/{rendered}"));
+    assert_eq!(rendered["spec"]["osImageURL"], format!("{repository}@{two}"));
+
+    // Back to the first base, which is held.
+    cluster.base(&["update", &pool, "--to", &one]);
+    assert_eq!(cluster.image_after(&second), first);
+    cluster.wait_for_base("Held");
+    cluster.node.kubectl(&["delete", "machineconfig", &member]).ok();
 }
 
 #[test]

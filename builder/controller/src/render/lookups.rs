@@ -1,6 +1,6 @@
 //! Lookups for rendering: renders a pool's MachineConfigs, and reads what metadata doesn't show.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::contents::{Contents, find};
 use super::observe::{controller_config, observe};
+use super::pins::{pin, pin_known, pin_within_limits};
 use super::rendered_object::compare_rendered;
 use super::snapshot::{Member, OverridingImage, RenderOutput, RenderSnapshot};
 use mosb_build::fetch::{self, Fetcher};
@@ -22,7 +23,7 @@ use mosb_plan::api::{
     BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
     is_component_name, labels,
 };
-use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Unpinned, Update};
+use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
 use mosb_reconcile::driver::Worker;
 use mosb_reconcile::write::{ApplyError, Existing};
 use mosb_reconcile::{Error, Problem};
@@ -157,6 +158,7 @@ async fn request_of(
     request(&resolver.cache, &snapshot, configs)
 }
 
+/// What a pool is rendered from, of these MachineConfigs.
 pub(super) fn request(
     cache: &ClusterCache,
     snapshot: &RenderSnapshot,
@@ -196,47 +198,8 @@ pub(super) fn request(
         configs: configs.into_iter().map(component).collect(),
         explain: true,
     };
-    let unpinned = render::unpinned(&request);
-    request.pins = known_pins(&request, &unpinned);
-    for one in unpinned {
-        if let Some(recorded) = recorded.filter(|recorded| recorded.is_of(&one.image)) {
-            request.pin(one, recorded.pinned().digest());
-        }
-    }
+    pin_known(&mut request, recorded);
     Ok(request)
-}
-
-/// Pins images that have a tag: to the digest of the last rendering, or for a new reference to the
-/// digest that the registry returns. A tag that moves therefore changes nothing by itself.
-async fn pin(resolver: &Resolver, mut request: Request) -> Result<Request, Problem> {
-    for unpinned in render::unpinned(&request) {
-        let digest = resolver.digest_of(&unpinned.reference).await;
-        let digest = digest.map_err(|problem| Problem {
-            message: format!("{}: {}", unpinned.place, problem.message),
-            ..problem
-        })?;
-        request.pin(unpinned, digest);
-    }
-    Ok(request)
-}
-
-/// The same as [`pin`], within the limits of a lookup.
-async fn pin_within_limits(
-    resolver: &Resolver,
-    request: Request,
-    worker: &mut Worker,
-) -> Result<Request, LookupError> {
-    let images = render::unpinned(&request).into_iter();
-    let hosts: BTreeSet<String> =
-        images.map(|one| one.reference.repo().host().to_owned()).collect();
-    if hosts.is_empty() {
-        return Ok(request);
-    }
-    let _permit = resolver.limits.hosts(LookupPermit::default(), hosts).await?;
-    let pool = request.pool.to_string();
-    let what = || format!("machineconfigpool {pool}: the images of its MachineConfigs");
-    let pinning = Box::pin(async { Ok(pin(resolver, request).await?) });
-    worker.release_during(resolver.limits.with_timeout(what, pinning)).await
 }
 
 /// Admits fetches from these hosts within the limits of lookups. From the first one on, the pass has
@@ -252,17 +215,6 @@ async fn admit(
     let permit = resolver.limits.hosts(permit, hosts).await?;
     lock().1 = permit;
     Ok(())
-}
-
-/// Those pins of the last rendering that are still needed; none if the annotation was edited and
-/// can't be read.
-fn known_pins(request: &Request, unpinned: &[Unpinned]) -> BTreeMap<String, String> {
-    let pool = request.pool_object.as_ref();
-    let known = pool.and_then(|pool| pool.metadata.annotation(labels::PINS));
-    let mut known: BTreeMap<String, String> =
-        known.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    known.retain(|image, _| unpinned.iter().any(|one| one.image == *image));
-    known
 }
 
 /// Renders, and fetches what that needs, until it is complete.

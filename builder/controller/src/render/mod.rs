@@ -15,6 +15,7 @@
 //! | `observe` | cache → snapshot, and which pools a change affects |
 //! | `decide`, `garbage` | snapshot → actions |
 //! | `lookups`, `contents` | reads MachineConfigs, renders, fetches, compares with the old config |
+//! | `pins` | digests in place of tags |
 //! | `rendered_object` | the rendered config as an object, and whether one that exists is the same |
 //! | `renderer` | gives these functions to the driver |
 
@@ -23,6 +24,7 @@ mod decide;
 mod garbage;
 mod lookups;
 mod observe;
+mod pins;
 mod rendered_object;
 mod renderer;
 mod snapshot;
