@@ -30,9 +30,9 @@ pub fn updated() -> Vec<(&'static str, Value)> {
         ("a link that is a file, replaced", written("/etc/rmt")),
         ("a link that is a file, appended to", appended("/etc/rmt")),
         ("a link in place of one that is a file", link("/etc/rmt", false)),
-        ("a file that is gone, appended to", appended("/etc/bindresvport.blacklist")),
+        ("a file that was removed, appended to", appended("/etc/bindresvport.blacklist")),
         (
-            "a hard link to a file that is gone",
+            "a hard link to a file that was removed",
             storage(json!({ "links": [
             { "path": "/etc/hard", "target": "/etc/bindresvport.blacklist", "hard": true },
         ] })),
