@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use mosb_api::yaml::{self, Limits};
 use mosb_ignition::Contents;
-use mosb_plan::api::yaml::{self, Limits};
 use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
 use serde_json::{Value, json};
 

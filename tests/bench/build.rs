@@ -1,9 +1,9 @@
 //! A direct build through the library.
 
+use mosb_api::RenderedConfig;
 use mosb_build::direct::{self, Assembled};
 use mosb_build::resolve::{given_base_name, layers};
 use mosb_image::tree::BaseTree;
-use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::{Base, BuildPlan, BuildRequest, Draft, MethodChoice};
 use mosb_registry::cache::TreeCache;
 use mosb_registry::{Client, Resolved, Source, Target, base_tree};

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mosb_plan::api::RenderedConfig;
+use mosb_api::RenderedConfig;
 use serde_json::{Value, json};
 
 use crate::content::{Content, Random};

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
+use mosb_api::{RenderedConfig, yaml};
 use mosb_image::tree::{BaseTree, Kind, OwnedEntry, retained};
 use mosb_image::{DiffId, Digest};
-use mosb_plan::api::{RenderedConfig, yaml};
 use mosb_plan::plan::{Base, BaseName, BuildRequest, BuilderNodes, Draft, Method, OwnParts};
 use mosb_registry::{Source, base_tree};
 use proptest::strategy::{Strategy as _, ValueTree as _};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mosb_plan::api::yaml;
+use mosb_api::yaml;
 use serde_json::{Value, json};
 
 use crate::content::{Content, Random};

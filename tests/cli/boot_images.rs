@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::cli_commands::{Desk, words};
-use mosb_plan::api::yaml;
+use mosb_api::yaml;
 
 fn stream() -> String {
     let file = mosb_tests::repository().join("testdata/boot-image/fedora-coreos.json");

@@ -2,7 +2,7 @@
 //! controller makes, and not for more. What the rights are used for is seen where the controller
 //! runs.
 
-use mosb_plan::api::cluster_settings::{self, ClusterSettings};
+use mosb_api::cluster_settings::{self, ClusterSettings};
 use serde_json::{Value, json};
 
 use mosb_tests::{Namespace, node};

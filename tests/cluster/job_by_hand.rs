@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use mosb_plan::api::yaml;
+use mosb_api::yaml;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

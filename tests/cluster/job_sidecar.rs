@@ -88,7 +88,7 @@ impl SidecarConfig {
 
     fn write_kubeconfig(&self, token: &str) {
         let text = fs::read_to_string(node().kubeconfig()).unwrap();
-        let mut config = mosb_plan::api::yaml::parse_one(text.as_bytes()).unwrap();
+        let mut config = mosb_api::yaml::parse_one(text.as_bytes()).unwrap();
         config["users"][0]["user"] = json!({ "token": token });
         fs::write(self.kubeconfig(), config.to_string()).unwrap();
     }

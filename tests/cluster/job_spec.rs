@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mosb_plan::api::yaml::{self, Limits};
+use mosb_api::yaml::{self, Limits};
 use serde_json::{Value, json};
 
 use mosb_tests::{

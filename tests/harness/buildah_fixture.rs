@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use mosb_api::RenderedConfig;
 use mosb_build::buildah::{self, ContainerBuild};
 use mosb_image::tree::BaseTree;
-use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile;
 use mosb_plan::plan::{Base, BaseName, BuildPlan, BuildRequest, Draft, MethodChoice};
 use mosb_registry::{Client, Resolved, Source, Target};

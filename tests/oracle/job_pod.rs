@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use mosb_api::{BuildOn, RenderedConfig};
 use mosb_build::JobResult;
 use mosb_build::result_dir::{Acknowledgement, ResultDir};
 use mosb_image::Digest;
-use mosb_plan::api::{BuildOn, RenderedConfig};
 use mosb_plan::payload::{self, BuildSpec, PreparedImageUse};
 use mosb_plan::plan::{BuilderNodes, default_build_on};
 use serde_json::Value;

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use mosb_plan::api::rollout::NodeTarget;
+use mosb_api::rollout::NodeTarget;
 use mosb_tests::{Certificate, Lab, Machine, MachineImage};
 
 use crate::node_story::{Ended, Story};

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use mosb_plan::api::rollout::{MachinePart, NodeTarget};
+use mosb_api::rollout::{MachinePart, NodeTarget};
 use mosb_tests::{Lab, Machine, MachineImage, wait};
 
 use crate::node_story::{Ended, HOLD_REBOOT, KEYS, POD, Story, boot_arguments, keys};

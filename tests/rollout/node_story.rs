@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use mosb_plan::api::rollout::NodeReport;
+use mosb_api::rollout::NodeReport;
 use mosb_tests::{Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, mosb_image};
 
 use crate::test_lab::{AUTH, node_pod};
@@ -54,7 +54,7 @@ impl Ended {
     }
 }
 
-fn digest_of(deployment: Option<&mosb_plan::api::rollout::Deployment>) -> String {
+fn digest_of(deployment: Option<&mosb_api::rollout::Deployment>) -> String {
     let digest = deployment.and_then(|one| one.digest);
     digest.map(|digest| digest.to_string()).unwrap_or_default()
 }

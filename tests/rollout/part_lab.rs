@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use mosb_plan::api::rollout::NodeTool;
+use mosb_api::rollout::NodeTool;
 use mosb_tests::{MOSB_IMAGE, MachineTools, condition, mosb_image, sha256};
 
 use crate::test_lab::{POD, lab, namespace, pod, reboot, stage, timed};

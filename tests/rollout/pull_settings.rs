@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use mosb_api::ClusterSettings;
+use mosb_api::cluster_settings::Proxy;
+use mosb_api::rollout::NodeReport;
 use mosb_build::PullSettings;
 use mosb_image::PinnedRef;
-use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::Proxy;
-use mosb_plan::api::rollout::NodeReport;
 use mosb_tests::{
     Access, Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, Registry, Server, Transport,
     TunnelProxy, mosb_image, wait,

@@ -1,7 +1,7 @@
 //! `mosb node` on a machine whose image rpm-ostree changes, and a person beside it: by rollbacks, locks,
 //! transactions and layered packages. Deployments, boot entries and reboots are real.
 
-use mosb_plan::api::rollout::NodeTool;
+use mosb_api::rollout::NodeTool;
 use mosb_tests::{Lab, MachineImage, skipped_with_real, wait};
 
 use crate::machine_part::{Part, follow, run, start, words};

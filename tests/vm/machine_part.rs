@@ -10,8 +10,8 @@
 
 use serde_json::{Value, json};
 
-use mosb_plan::api::RenderedConfig;
-use mosb_plan::api::rollout::MachinePart;
+use mosb_api::RenderedConfig;
+use mosb_api::rollout::MachinePart;
 use mosb_plan::plan::machine_part;
 use mosb_tests::{Mosb, Registry};
 

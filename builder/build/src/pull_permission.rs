@@ -4,8 +4,8 @@ use std::path::Path;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use mosb_api::{ClusterSettings, labels};
 use mosb_image::{PinnedRef, RepoRef};
-use mosb_plan::api::{ClusterSettings, labels};
 use mosb_registry::registries_conf::{By, RegistriesConf};
 use mosb_types::Diagnostic;
 

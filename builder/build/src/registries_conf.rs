@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::{MirrorBy, MirrorSourcePolicy};
+use mosb_api::ClusterSettings;
+use mosb_api::cluster_settings::{MirrorBy, MirrorSourcePolicy};
 use mosb_registry::registries_conf::covers;
 
 /// All settings of one source.

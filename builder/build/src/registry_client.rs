@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::{DockerConfigJson, registries_conf};
-use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::{MirrorSourcePolicy, Mirrors, Proxy};
+use mosb_api::ClusterSettings;
+use mosb_api::cluster_settings::{MirrorSourcePolicy, Mirrors, Proxy};
 use mosb_registry::http::ProxyVariables;
 use mosb_registry::{
     self as registry, CertDirs, Client, CredentialSources, Logins, Options, SettingNames,

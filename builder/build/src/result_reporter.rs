@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use mosb_plan::api::BuildName;
+use mosb_api::BuildName;
 
 use crate::redactor::Redactor;
 use crate::result::{JobResult, Outcome, Step};

@@ -1,7 +1,7 @@
 //! The resource kinds that mosb reads without a library's type, and those that it writes.
 
 use super::cluster_names::ROLLOUT_NAMESPACE;
-use mosb_plan::api::GROUP;
+use mosb_api::GROUP;
 use mosb_reconcile::kind::{Kind, Scope};
 
 const CONFIG_GROUP: &str = "config.openshift.io";

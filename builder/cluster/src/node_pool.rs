@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ClusterCache;
+use mosb_api::{MachineConfigPool, Selector};
 use mosb_image::Platform;
-use mosb_plan::api::{MachineConfigPool, Selector};
 
 /// The pool of control-plane machines in every OpenShift cluster.
 pub const CONTROL_PLANE_POOL: &str = "master";

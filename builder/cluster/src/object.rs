@@ -6,7 +6,7 @@ use serde::{Deserialize as _, Serialize};
 use serde_json::json;
 
 use crate::kinds;
-use mosb_plan::api::{Condition, ImageBuilderType, Metadata, yaml};
+use mosb_api::{Condition, ImageBuilderType, Metadata, yaml};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Action, NewStatus, Patch, Target};
 

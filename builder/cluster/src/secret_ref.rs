@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mosb_plan::api::is_object_name;
+use mosb_api::is_object_name;
 
 /// The longest name of a namespace.
 const MAX_NAMESPACE_LEN: usize = 63;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use mosb_api::rollout::{History, HistoryEntry, NodeTarget, PinnedBuild};
+use mosb_api::{AnnotationError, MachineOsBuild, MachineOsConfig, RenderedName, labels};
 use mosb_image::{Digest, ImageRef, PinnedRef};
-use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, PinnedBuild};
-use mosb_plan::api::{AnnotationError, MachineOsBuild, MachineOsConfig, RenderedName, labels};
 
 /// A setting or an object that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use kube::Api;
 
 use crate::resolver::Resolver;
 use crate::secret_ref::SecretRef;
+use mosb_api::{Metadata, labels};
 use mosb_build::SecretObject;
-use mosb_plan::api::{Metadata, labels};
 use mosb_reconcile::Error;
 use mosb_reconcile::driver::NoDecision;
 use mosb_reconcile::error::{describe, is_forbidden, is_not_found};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::ClusterCache;
 use crate::cluster_names::{IMAGE_CONFIG, OPERATOR_IMAGES, OS_IMAGE_URL, RENDERER};
-use mosb_plan::api::cluster_settings::CONFIG_MAP;
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
+use mosb_api::cluster_settings::CONFIG_MAP;
+use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
 
 /// resourceVersions or generations by object; `None` if there is none.
 pub type Versions = BTreeMap<String, Option<String>>;

@@ -9,8 +9,8 @@ use tokio::time::sleep;
 use super::observe::Facts;
 use super::probe;
 use super::snapshot::Support;
+use mosb_api::{MachineOsConfig, labels};
 use mosb_image::ImageRef;
-use mosb_plan::api::{MachineOsConfig, labels};
 use mosb_reconcile::waits::{FAILED_NODE_PROBE, NODE_PROBE};
 
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@
 
 use super::snapshot::Snapshot;
 use crate::workload::Workload;
+use mosb_api::{Condition, Metadata};
 use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
-use mosb_plan::api::{Condition, Metadata};
 use mosb_reconcile::driver::InputsHash;
 
 /// The hash of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
@@ -72,11 +72,11 @@ mod tests {
 
     use super::*;
     use crate::observe::{Facts, observe};
+    use mosb_api::cluster_settings::CONFIG_MAP;
+    use mosb_api::{MachineConfigPool, MachineOsConfig};
     use mosb_cluster::ClusterCache;
     use mosb_cluster::cluster_cache::ManagedObject;
     use mosb_cluster::cluster_names::IMAGE_CONFIG;
-    use mosb_plan::api::cluster_settings::CONFIG_MAP;
-    use mosb_plan::api::{MachineConfigPool, MachineOsConfig};
     use mosb_reconcile::watch::WatchState;
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {

@@ -14,7 +14,7 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::log_archive::{read_secret, secret_name};
 use super::pod_containers::{self, container_names};
-use mosb_plan::api::{BuildName, job_name, label_value, labels};
+use mosb_api::{BuildName, job_name, label_value, labels};
 use mosb_reconcile::Error;
 use mosb_reconcile::error::is_not_found;
 

@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mosb_api::{BuildName, BuildOn, ImageBuilderType, PoolName, RecordedBase, RenderedName};
 use mosb_build::{JobMethod, JobResult};
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
-use mosb_plan::api::{BuildName, BuildOn, ImageBuilderType, PoolName, RecordedBase, RenderedName};
 use mosb_plan::plan::{BaseName, BaseRelease};
 use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;

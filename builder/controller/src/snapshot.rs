@@ -11,11 +11,11 @@ use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::{InputKind, Workload};
+use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_build::JobResult;
 use mosb_cluster::kinds;
 use mosb_cluster::versions::Versions;
 use mosb_image::{Digest, PinnedRef, Platform};
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_reconcile::EarlierProblem;
 use mosb_reconcile::write::Target;
 

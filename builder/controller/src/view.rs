@@ -9,11 +9,11 @@ use serde_json::json;
 use super::decide::decide;
 use super::observe::{Facts, observe};
 use super::pool_reason::{PoolReason, UNRECONCILABLE};
+use mosb_api::{MachineOsBuild, condition, labels};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::kinds;
 use mosb_cluster::status::BLOCKED;
 use mosb_followed_bases::os_overridden;
-use mosb_plan::api::{MachineOsBuild, condition, labels};
 use mosb_reconcile::{Error, Problem};
 use mosb_types::ErrorClass;
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::streams::Newest;
+use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::{Versions, versions};
 use mosb_image::{ImageRef, PinnedRef, Platform};
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;

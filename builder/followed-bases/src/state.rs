@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::snapshot::{NotFollowed, SeenBase};
 use super::streams::Newest;
+use mosb_api::AnnotationError;
 use mosb_cluster::status::camel_case;
 use mosb_image::ImageRef;
-use mosb_plan::api::AnnotationError;
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
 

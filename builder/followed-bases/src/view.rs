@@ -12,10 +12,10 @@ use serde_json::json;
 
 use super::snapshot::{BaseSnapshot, FollowedBase, NotFollowed, observe};
 use super::state::{BaseState, NEWER_BASE};
+use mosb_api::{FollowBase, MachineOsConfig, RecordedBase, condition, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::kinds;
 use mosb_image::Digest;
-use mosb_plan::api::{FollowBase, MachineOsConfig, RecordedBase, condition, labels};
 use mosb_types::Diagnostic;
 
 /// The base of a pool.

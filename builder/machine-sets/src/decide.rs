@@ -19,11 +19,11 @@ use super::snapshot::{BootImageSnapshot, GoldenState};
 use super::stability::cluster_wait;
 use super::stub_expiry::expiries;
 use super::unread::Unread;
-use mosb_boot_image::{Golden, Skip, Verdict};
-use mosb_plan::api::boot_images::{
+use mosb_api::boot_images::{
     MachineConfiguration, ManagedKind, Selection, choose, is_default_platform,
 };
-use mosb_plan::api::cluster_settings::BootImageSettings;
+use mosb_api::cluster_settings::BootImageSettings;
+use mosb_boot_image::{Golden, Skip, Verdict};
 
 /// The plan for all machine sets that are selected.
 pub fn decide(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImagePlan {

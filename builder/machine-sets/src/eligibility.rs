@@ -5,9 +5,9 @@ use super::machine_set::MachineSet;
 use super::obstacle::Obstacle;
 use super::snapshot::BootImageSnapshot;
 use super::unread::too_large;
+use mosb_api::boot_images::ManagedKind;
 use mosb_boot_image::{Architecture, ArchitectureError, Skip, Stream};
 use mosb_cluster::cluster_cache::{BootImageKind, MACHINE_API_NAMESPACE, SeenObject, object_key};
-use mosb_plan::api::boot_images::ManagedKind;
 
 /// Label of a set: the OS stream that it follows.
 const OS_STREAM: &str = "machineconfiguration.openshift.io/osstream";

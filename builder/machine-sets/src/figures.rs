@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use super::plan::BootImagePlan;
 use super::snapshot::{BootImageSnapshot, GoldenState};
+use mosb_api::boot_images::ManagedKind;
 use mosb_boot_image::skew::{Limit, OPENSHIFT_OLDEST_RHEL, SetImage, skew};
 use mosb_boot_image::{BootImage, History, Release, release_of};
 use mosb_cluster::cluster_cache::BootImageKind;
 use mosb_cluster::secret_ref::SecretRef;
-use mosb_plan::api::boot_images::ManagedKind;
 
 /// Seconds before its end at which a CA is reported: 90 days.
 const EXPIRES_SOON: i64 = 90 * 24 * 60 * 60;

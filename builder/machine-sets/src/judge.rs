@@ -8,12 +8,12 @@ use super::machine_set::{MachineSet, TemplateRef};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
 use super::unread::too_large;
+use mosb_api::cluster_settings::BootImageSettings;
 use mosb_boot_image::{
     Architecture, BootImage, Context, Golden, PlatformType, Proof, Stream, Verdict, cluster_api,
     cluster_api_image, machine_api, machine_api_image,
 };
 use mosb_cluster::cluster_cache::{BootImageKind, SeenObject, object_key};
-use mosb_plan::api::cluster_settings::BootImageSettings;
 
 /// Annotation of a set: an administrator vouches for its image.
 const IS_STOCK: &str = "mosb.dev/boot-image-is-stock";

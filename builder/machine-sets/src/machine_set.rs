@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::Value;
 
 use super::obstacle::{Failure, Obstacle};
+use mosb_api::boot_images::ManagedKind;
 use mosb_boot_image::{SetKind, SetRef, Skip, TemplateKind};
 use mosb_cluster::cluster_cache::{BootImageKind, SeenObject, object_key};
-use mosb_plan::api::boot_images::ManagedKind;
 
 /// Label of the MachineSets of a MachineDeployment.
 const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io/deployment-name";

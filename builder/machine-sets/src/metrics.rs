@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::figures::BootImageFigures;
-use mosb_plan::api::boot_images::ManagedKind;
+use mosb_api::boot_images::ManagedKind;
 
 /// The results of a set.
 const RESULTS: [&str; 5] = ["current", "updating", "waiting", "skipped", "failed"];

@@ -13,8 +13,8 @@ use super::snapshot::BootImageSnapshot;
 use super::stability::{cluster_api_wait, stream_wait};
 use super::stub::{StubStep, StubSwitch, stub_step};
 use super::{history, record, template};
+use mosb_api::cluster_settings::BootImageSettings;
 use mosb_boot_image::{Change, Golden, MAX_COUNT, NextWrite, Skip, Verdict};
-use mosb_plan::api::cluster_settings::BootImageSettings;
 
 /// Annotation of a MachineDeployment: a new image may replace its machines.
 const ROLL: &str = "mosb.dev/boot-image-roll";

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::STATUS_NAME;
 use super::memory::Memory;
 use super::snapshot::{BootImageSnapshot, GoldenState};
+use mosb_api::labels;
 use mosb_boot_image::{Architecture, Golden};
 use mosb_cluster::cluster_cache::{BootImageKind, ClusterCache, Trigger};
 use mosb_cluster::cluster_names::BOOT_IMAGES;
 use mosb_cluster::secret_ref::SecretRef;
-use mosb_plan::api::labels;
 use mosb_reconcile::Problem;
 
 /// The name of OpenShift's singletons, but ClusterVersion.

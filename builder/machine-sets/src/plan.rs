@@ -6,9 +6,9 @@ use super::effect::BootImageWrite;
 use super::judge::Judgement;
 use super::machine_set::MachineSet;
 use super::obstacle::{Failure, Obstacle};
+use mosb_api::boot_images::ManagedKind;
 use mosb_boot_image::Verdict;
 use mosb_cluster::secret_ref::SecretRef;
-use mosb_plan::api::boot_images::ManagedKind;
 
 /// What happens to all machine sets that are selected.
 #[derive(Debug, Clone, Default, PartialEq)]

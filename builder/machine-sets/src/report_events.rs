@@ -2,9 +2,9 @@
 
 use super::effect::ObjectRef;
 use super::report::{DEGRADED, EXPIRING, SKEWED};
+use mosb_api::{Condition, condition};
 use mosb_cluster::cluster_cache::BootImageKind;
 use mosb_cluster::status::{EventReason, new_event};
-use mosb_plan::api::{Condition, condition};
 use mosb_reconcile::write::{Event, Regarding};
 
 /// The conditions that report a problem while they are true.

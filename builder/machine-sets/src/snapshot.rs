@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::memory::Memory;
+use mosb_api::MachineConfigPool;
+use mosb_api::cluster_settings::BootImageSettings;
 use mosb_boot_image::{Architecture, Golden};
 use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::FoundSecret;
-use mosb_plan::api::MachineConfigPool;
-use mosb_plan::api::cluster_settings::BootImageSettings;
 
 /// Everything observed of machine sets and of what they depend on.
 #[derive(Debug, Clone)]

@@ -10,11 +10,11 @@ use super::limits::Limits;
 use super::machine_set::MachineSet;
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
+use mosb_api::cluster_settings::{BootImageSettings, StubReference};
 use mosb_boot_image::{Stub, StubError};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{FoundSecret, UserDataSecret};
 use mosb_image::Digest;
-use mosb_plan::api::cluster_settings::{BootImageSettings, StubReference};
 use mosb_types::{Diagnostic as _, Secret};
 
 /// Keys of the config: those of the machine API and of Cluster API.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::machine_set::{MachineSet, SET_KINDS};
 use super::obstacle::{Failure, Obstacle};
 use super::snapshot::BootImageSnapshot;
+use mosb_api::boot_images::MachineConfiguration;
 use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
-use mosb_plan::api::boot_images::MachineConfiguration;
 use mosb_reconcile::Problem;
 
 /// Which sets need what is not known.

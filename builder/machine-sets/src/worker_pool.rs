@@ -6,9 +6,9 @@ use super::effect::Action;
 use super::plan::BootImagePlan;
 use super::report::{DEGRADED, error_message, is_degraded};
 use super::snapshot::BootImageSnapshot;
+use mosb_api::condition;
 use mosb_cluster::object;
 use mosb_cluster::status::set_condition;
-use mosb_plan::api::condition;
 
 /// Reasons of the condition.
 const FAILED: &str = "BootImageUpdateFailed";

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::ignition_server::server_secret;
 use crate::snapshot::{LookupResults, Server, Snapshot, Subject, UserData};
 use crate::user_data::USER_DATA;
+use mosb_api::cluster_settings::Endpoint;
+use mosb_api::{MachineOsConfig, condition, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, Trigger};
 use mosb_cluster::cluster_names::IGNITION_AUTHORITY;
 use mosb_cluster::versions::{self, Versions};
-use mosb_plan::api::cluster_settings::Endpoint;
-use mosb_plan::api::{MachineOsConfig, condition, labels};
 use mosb_reconcile::Problem;
 
 /// The key of the server. It is not the name of an object.

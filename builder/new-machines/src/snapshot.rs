@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ignition_server::ServerKeys;
 use crate::user_data::{ClusterInfo, MachineInputs};
+use mosb_api::cluster_settings::Endpoint;
+use mosb_api::rollout::{History, NodeTarget};
+use mosb_api::{MachineOsBuild, MachineOsConfig, labels};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_cluster::versions::Versions;
 use mosb_ignition_server::ServingCertificate;
-use mosb_plan::api::cluster_settings::Endpoint;
-use mosb_plan::api::rollout::{History, NodeTarget};
-use mosb_plan::api::{MachineOsBuild, MachineOsConfig, labels};
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mosb_plan::api::rollout::NodeTarget;
+use mosb_api::rollout::NodeTarget;
 
 use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};

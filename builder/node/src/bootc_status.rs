@@ -1,6 +1,6 @@
 //! The output of `bootc status --json`.
 
-use mosb_plan::api::rollout::Deployment;
+use mosb_api::rollout::Deployment;
 use serde::Deserialize;
 
 use crate::deployments::{DEPLOYMENTS, Deployments, deployment};

@@ -5,8 +5,8 @@
 //! beside a deployment has its origin. The kernel's argument `ostree=` links to the booted deployment,
 //! until another one is written.
 
+use mosb_api::rollout::Deployment;
 use mosb_image::{Digest, ImageRef, OstreeImageRef};
-use mosb_plan::api::rollout::Deployment;
 
 use crate::deployment_folder::DeploymentFolder;
 

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use mosb_api::rollout::{MachinePart, NodeTarget};
 use mosb_image::Digest;
-use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_types::Secret;
 
 use crate::error::Error;

@@ -2,9 +2,9 @@
 
 use std::io;
 
+use mosb_api::rollout::ExitCode;
 use mosb_build::exec;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::ExitCode;
 use mosb_types::Diagnostic;
 
 /// Why a machine was not brought to an image.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use mosb_plan::api::rollout::MachinePart;
+use mosb_api::rollout::MachinePart;
 use mosb_plan::plan::{KERNEL_ARGUMENTS_FILE, parse_kargs_file, split_arguments};
 
 use crate::error::Error;

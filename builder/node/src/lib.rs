@@ -5,7 +5,7 @@
 //! Kubernetes, of other machines, or of why an image is wanted.
 //!
 //! Input: a [`DesiredState`] and the state of the machine. Output: a
-//! [`NodeReport`](mosb_plan::api::rollout::NodeReport), or an [`Error`]. Invariant: each command is
+//! [`NodeReport`](mosb_api::rollout::NodeReport), or an [`Error`]. Invariant: each command is
 //! idempotent and depends on the machine's state alone, so a container that was killed anywhere is
 //! run again; an attempt of a target reboots a machine once.
 //!

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use mosb_api::rollout::{MachinePart, NodeTarget};
 use mosb_image::Digest;
-use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Error;

@@ -4,9 +4,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use mosb_api::rollout::{Deployment, NodeTool};
 use mosb_build::exec;
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::rollout::{Deployment, NodeTool};
 
 use crate::deployment_folder::{self, DeploymentFolder};
 use crate::deployments::{Deployments, boot_link, is_changed_by_rpm_ostree, linked, parse_origin};

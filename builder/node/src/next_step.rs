@@ -1,7 +1,7 @@
 //! Decides what an attempt to apply a target does next. Pure: the state of the machine, its record
 //! and its journal are arguments.
 
-use mosb_plan::api::rollout::NodeTarget;
+use mosb_api::rollout::NodeTarget;
 
 use crate::finalization::Finalization;
 use crate::machine_state::MachineState;
@@ -92,8 +92,8 @@ fn fell_back() -> NextStep {
 mod tests {
     use super::*;
     use crate::deployments::Deployments;
+    use mosb_api::rollout::{Deployment, NodeTool};
     use mosb_image::Digest;
-    use mosb_plan::api::rollout::{Deployment, NodeTool};
 
     const THEN: &str = "00000000-0000-0000-0000-000000000001";
     const NOW: &str = "00000000-0000-0000-0000-000000000002";

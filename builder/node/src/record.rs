@@ -2,8 +2,8 @@
 //! completely. It is written before a reboot and survives it, so that an attempt reboots the machine
 //! once.
 
+use mosb_api::rollout::NodeTarget;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::NodeTarget;
 use serde::{Deserialize, Serialize};
 
 use crate::core_access;
@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::deployments::Deployments;
-    use mosb_plan::api::rollout::{Deployment, MachinePart};
+    use mosb_api::rollout::{Deployment, MachinePart};
 
     #[test]
     fn unreadable_records_are_ignored() {

@@ -1,6 +1,6 @@
 //! The report of the machine.
 
-use mosb_plan::api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
+use mosb_api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
 use crate::core_access::missing;
 use crate::error::Error;

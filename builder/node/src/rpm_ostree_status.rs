@@ -1,6 +1,6 @@
 //! The output of `rpm-ostree status --json`.
 
-use mosb_plan::api::rollout::Deployment;
+use mosb_api::rollout::Deployment;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

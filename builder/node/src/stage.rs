@@ -1,7 +1,7 @@
 //! Brings the image of a target to the machine, with its kernel arguments, so that the next reboot
 //! boots it.
 
-use mosb_plan::api::rollout::{NodeTarget, NodeTool};
+use mosb_api::rollout::{NodeTarget, NodeTool};
 use mosb_types::error_text;
 
 use crate::desired_state::DesiredState;
@@ -267,7 +267,7 @@ async fn start(
 mod tests {
     use super::*;
     use crate::pull_access::PullAccess;
-    use mosb_plan::api::rollout::MachinePart;
+    use mosb_api::rollout::MachinePart;
 
     #[test]
     fn targets_with_impossible_keys_are_not_staged() {

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use mosb_plan::api::rollout::{NodeTarget, NodeTool};
+use mosb_api::rollout::{NodeTarget, NodeTool};
 
 use crate::error::Error;
 use crate::host::{Host, words};

@@ -1,6 +1,6 @@
 //! Whether a deployment of the machine is that of a target: its image, with its kernel arguments.
 
-use mosb_plan::api::rollout::{MachinePart, NodeTarget};
+use mosb_api::rollout::{MachinePart, NodeTarget};
 use mosb_plan::plan::split_arguments;
 
 use crate::error::Error;

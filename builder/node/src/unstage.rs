@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mosb_plan::api::rollout::NodeTool;
+use mosb_api::rollout::NodeTool;
 use mosb_types::error_text;
 
 use crate::deployments::Deployments;

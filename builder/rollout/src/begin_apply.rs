@@ -18,8 +18,8 @@ use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::slots::ControlPlaneCheck;
 use jiff::Timestamp;
+use mosb_api::rollout::{Applying, Slot};
 use mosb_cluster::status::{EventReason, ROLLOUT_DEGRADED};
-use mosb_plan::api::rollout::{Applying, Slot};
 use mosb_reconcile::waits::ROLLOUT_PROBLEM;
 
 /// How long after its record a Job may be created; then it is recorded again.

@@ -10,12 +10,12 @@ use super::desired_target::{Desired, served};
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use crate::effect::Action;
+use mosb_api::rollout::{History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
+use mosb_api::{MachineOsConfig, RenderedName, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::target::by_image;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
-use mosb_plan::api::{MachineOsConfig, RenderedName, labels};
 use mosb_reconcile::write::Patch;
 
 /// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target.

@@ -11,11 +11,11 @@ use super::lookup::TargetImage;
 use super::machine_state::MachineState;
 use super::reason::Blocked;
 use super::snapshot::{MachineJob, RolloutSnapshot};
+use mosb_api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
+use mosb_api::{MachineOsConfig, Metadata, RenderedName, labels};
 use mosb_cluster::resolver::MachineSecrets;
 use mosb_cluster::target::{is_own_image, recorded, target_of};
 use mosb_image::{Digest, ImageRef, PinnedRef};
-use mosb_plan::api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
-use mosb_plan::api::{MachineOsConfig, Metadata, RenderedName, labels};
 
 /// How tools spell where an image is from.
 const TRANSPORTS: [&str; 5] = [

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use super::lookup::RolloutLookup;
 use super::snapshot::RolloutSnapshot;
 use super::target_source::{NoTarget, stock};
+use mosb_api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode};
+use mosb_api::{MachineOsConfig, Metadata, labels};
 use mosb_cluster::target::{Pin, TargetError, by_pin, in_service, live_images};
 use mosb_image::Digest;
-use mosb_plan::api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode};
-use mosb_plan::api::{MachineOsConfig, Metadata, labels};
 use mosb_reconcile::Problem;
 
 /// What the machines should run.

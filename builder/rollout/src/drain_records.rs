@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::drain::{Drain, DrainRecord, DrainRecords, NodeEvictions};
 use super::snapshot::RolloutSnapshot;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 
 /// What is remembered after a pass. A node without evictions was not reached, or no pod on it had
 /// to be evicted.

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::drain::NodeEvictions;
 use super::job_request::{NodeJobRequest, NodeLogin, NodeVerb};
 use super::node_job::{JobSecretContent, OwnerJob, node_job, node_secret};
+use mosb_api::labels;
 use mosb_cluster::cluster_cache::{ClusterCache, non_empty_annotation};
 use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
 use mosb_cluster::kinds;
-use mosb_plan::api::labels;
 use mosb_reconcile::error::{self, Error};
 use mosb_reconcile::write::{
     ApplyError, Effects, Executor, Existing, IfExists, NewObject, ReconcilePass, post_params,

@@ -17,9 +17,9 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::RolloutSnapshot;
 use crate::effect::Action;
+use mosb_api::labels;
 use mosb_cluster::kinds;
 use mosb_cluster::words;
-use mosb_plan::api::labels;
 
 words! {
     /// A part of the update of one machine.

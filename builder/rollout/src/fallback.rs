@@ -17,8 +17,8 @@ use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::slot_phase::pause;
 use super::snapshot::JobPhase;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{Deployment, Fallback, NodeReport, NodeTarget};
+use mosb_api::labels;
+use mosb_api::rollout::{Deployment, Fallback, NodeReport, NodeTarget};
 
 /// How often a machine may fall back from a target: then it does not get it again.
 const MAX_FALLBACKS: u32 = 3;

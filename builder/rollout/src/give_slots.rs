@@ -9,8 +9,8 @@ use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
 use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
 use super::snapshot::ClusterMachines;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{NodeTarget, Slot};
+use mosb_api::labels;
+use mosb_api::rollout::{NodeTarget, Slot};
 use mosb_reconcile::waits::{ROLLOUT_PROBLEM, ROLLOUT_WATCH};
 use mosb_reconcile::watch::OWN_WRITE_TIMEOUT;
 

@@ -7,8 +7,8 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodStatus};
 
 use super::snapshot::JobPhase;
+use mosb_api::rollout::NodeReport;
 use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
-use mosb_plan::api::rollout::NodeReport;
 
 /// How long after the end of a Job the watch of its pods may take to show its last one.
 const POD_WAIT: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
 //! What a Job on a machine is created for: everything that its template does not contain.
 
+use mosb_api::rollout::NodeTarget;
 use mosb_cluster::resolver::MachineSecrets;
 use mosb_cluster::words;
-use mosb_plan::api::rollout::NodeTarget;
 
 words! {
     /// What a Job does on a machine: in the label `mosb.dev/node-job` and the name of the Job.

@@ -73,10 +73,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use mosb_api::rollout::NodeTarget;
     use mosb_cluster::ClusterCache;
     use mosb_cluster::resolver::{LookupLimits, MachineSecrets};
     use mosb_image::Digest;
-    use mosb_plan::api::rollout::NodeTarget;
     use mosb_reconcile::fake_api::FakeApi;
 
     const RENDERED: &str = "rendered-worker-00000000000000000000000000000000";

@@ -8,7 +8,7 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::machine_state::MachineState;
 use super::snapshot::{JobPhase, MachineJob};
-use mosb_plan::api::rollout::{ExitCode, NodeTarget};
+use mosb_api::rollout::{ExitCode, NodeTarget};
 use mosb_reconcile::waits::NODE_JOB;
 
 /// How far the newest Job of a verb is.

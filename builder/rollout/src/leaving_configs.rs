@@ -7,11 +7,11 @@
 use super::desired_target::rival_names;
 use super::snapshot::RolloutSnapshot;
 use crate::effect::Action;
+use mosb_api::rollout::OnDelete;
+use mosb_api::{MachineOsConfig, Metadata, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{EventReason, new_event, regarding};
-use mosb_plan::api::rollout::OnDelete;
-use mosb_plan::api::{MachineOsConfig, Metadata, labels};
 use mosb_reconcile::write::Patch;
 
 /// The MachineOSConfigs of a pool by their part in it.

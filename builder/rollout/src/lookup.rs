@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mosb_api::RenderedName;
 use mosb_image::{Digest, PinnedRef, Platform};
-use mosb_plan::api::RenderedName;
 use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
 

@@ -1,8 +1,8 @@
 //! What machines need of a rendered config beside the image.
 
+use mosb_api::RenderedName;
+use mosb_api::rollout::{MachinePart, NodeTarget};
 use mosb_cluster::resolver::{Resolver, get_rendered_config, invalid_input};
-use mosb_plan::api::RenderedName;
-use mosb_plan::api::rollout::{MachinePart, NodeTarget};
 use mosb_plan::plan::machine_part;
 use mosb_reconcile::Problem;
 use mosb_types::Secret;

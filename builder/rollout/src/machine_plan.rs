@@ -18,9 +18,9 @@ use super::obsolete_jobs::{deletion, is_obsolete};
 use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
 use super::{part_jobs, staging};
+use mosb_api::labels;
+use mosb_api::rollout::{NodeTarget, Slot, StagedMark};
 use mosb_cluster::status::{EventReason, new_event, regarding_node};
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{NodeTarget, Slot, StagedMark};
 
 /// What one machine gets in this pass.
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
+use mosb_api::labels;
+use mosb_api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
 use mosb_cluster::node_pool::may_run_etcd;
 use mosb_image::{Digest, Platform};
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
 
 /// Why the roll-out can leave a machine without a way back.
 pub(super) const BOOT_FULL: &str = "/boot has no space for the staged kernel beside the others, so ostree deletes the way back before it writes that; to keep it, clean up /boot";

@@ -12,9 +12,9 @@ use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::node_patch::NodeState;
 use super::staging::wants_stage;
+use mosb_api::rollout::{ExitCode, NodeTarget};
 use mosb_cluster::words;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 
 /// A machine whose Job failed as often is degraded.
 const MAX_FAILED_TRIES: u32 = 3;

@@ -3,9 +3,9 @@
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
+use mosb_api::labels;
+use mosb_api::rollout::NodeTarget;
 use mosb_image::Digest;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::NodeTarget;
 
 /// Hex digits in the name of a Job that stand for the UID of a node. Two nodes must never have one
 /// name for their Jobs; with more digits, the longest name would not be a label.

@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::job_request::{NodeJobRequest, NodeVerb};
+use mosb_api::labels;
+use mosb_api::rollout::NodeTarget;
 use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
 use mosb_cluster::object::template;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::NodeTarget;
 use mosb_types::Secret as SecretBytes;
 
 const REPORT: &str = include_str!("../../../job-templates/node-report.yaml");
@@ -270,8 +270,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use mosb_api::yaml;
     use mosb_image::Digest;
-    use mosb_plan::api::yaml;
 
     fn request(verb: NodeVerb, part: Option<Digest>) -> NodeJobRequest {
         let image = format!("registry.example:5000/os/images@{}", Digest::of(b"image"));

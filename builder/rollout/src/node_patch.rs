@@ -6,10 +6,10 @@ use serde_json::json;
 
 use super::snapshot::Machine;
 use crate::effect::Action;
+use mosb_api::labels;
+use mosb_api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
 use mosb_reconcile::write::Patch;
 
 /// Maximum characters of the annotation `reason`.

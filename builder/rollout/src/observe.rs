@@ -20,15 +20,15 @@ use super::snapshot::{
     ClusterMachines, ControlPlaneNode, JobPhase, Machine, MachineJob, RefusedWrites,
     RolloutSettings, RolloutSnapshot,
 };
+use mosb_api::{
+    Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
+};
 use mosb_cluster::cluster_cache::{
     CONTROLLER_WATCHES, ClusterCache, IndexKey, MACHINES, NODE_JOBS, NODE_PODS, NODE_SECRETS,
     POOL_WATCHES, SeenMachine, Trigger, non_empty_annotation, owning_node,
 };
 use mosb_cluster::node_pool::{NodePool, PoolSelectors, may_run_etcd};
 use mosb_cluster::status::ROLLOUT_DEGRADED;
-use mosb_plan::api::{
-    Condition, MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata, condition, labels,
-};
 use mosb_reconcile::Problem;
 
 /// Where the controller runs, and its image: no watch shows them.

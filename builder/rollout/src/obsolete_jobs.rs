@@ -5,8 +5,8 @@ use super::job_request::NodeVerb;
 use super::machine_state::{MachineState, SlotAnnotation};
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use crate::effect::Action;
+use mosb_api::rollout::{NodeTarget, Slot};
 use mosb_cluster::kinds;
-use mosb_plan::api::rollout::{NodeTarget, Slot};
 use mosb_reconcile::write::Target;
 
 /// Whether the result of a Job is on the node, or nothing waits for it. `slot` is the slot that the

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use mosb_api::labels;
 use mosb_cluster::cluster_cache::SeenMachine;
 use mosb_cluster::node_pool::has_control_plane_label;
-use mosb_plan::api::labels;
 
 /// Taints of control-plane nodes, which the controller tolerates if it runs on one.
 const ROLE_TAINTS: &str = "node-role.kubernetes.io/";

@@ -15,8 +15,8 @@ use super::slot_phase::SlotPhase;
 use super::slots::MAX_FAILED;
 use super::snapshot::{JobPhase, MachineJob};
 use super::staging::{self, LimitedJobs, Tries};
+use mosb_api::rollout::{ExitCode, NodeTarget};
 use mosb_cluster::name_list::name_list;
-use mosb_plan::api::rollout::{ExitCode, NodeTarget};
 
 /// The most machines of a pool that are changed so at once.
 const MAX_PARTS: usize = 10;

@@ -8,14 +8,14 @@ use super::effect::Action;
 use super::machine_state::BOOT_FULL;
 use super::machine_status::MachineStatus;
 use super::pool_status::{PoolStatus, PoolStatusUpdate};
+use mosb_api::rollout::RolloutMode;
+use mosb_api::{Condition, condition};
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::status::{
     BLOCKED, EventReason, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, new_event,
     regarding, set_condition,
 };
 use mosb_image::Digest;
-use mosb_plan::api::rollout::RolloutMode;
-use mosb_plan::api::{Condition, condition};
 
 /// The most machines that a message names.
 const NAMED: usize = 5;

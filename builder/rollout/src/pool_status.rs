@@ -9,8 +9,8 @@ use super::context::Context;
 use super::machine_status::{MachineProgress, MachineStatus};
 use super::pool_conditions::set_conditions;
 use super::reason::{Blocked, RolloutReason};
-use mosb_plan::api::rollout::RolloutMode;
-use mosb_plan::api::{API_VERSION, Condition};
+use mosb_api::rollout::RolloutMode;
+use mosb_api::{API_VERSION, Condition};
 
 /// Where the roll-out of a pool stands.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -140,7 +140,7 @@ mod tests {
     use crate::effect::Eviction;
     use crate::job_request::{LoginGrant, NodeJobRequest, NodeLogin, NodeVerb};
     use crate::snapshot::{JobPhase, Machine, MachineJob};
-    use mosb_plan::api::rollout::NodeTarget;
+    use mosb_api::rollout::NodeTarget;
     use mosb_reconcile::Kind;
     use mosb_reconcile::write::{NewStatus, Patch, Target};
 

@@ -10,7 +10,7 @@ use super::job_request::NodeVerb;
 use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::snapshot::{JobPhase, MachineJob};
-use mosb_plan::api::rollout::{ExitCode, Slot, SlotFailure};
+use mosb_api::rollout::{ExitCode, Slot, SlotFailure};
 use mosb_reconcile::waits;
 
 /// Attempts of one slot to boot a target if the machine rebooted each time without trying to.

@@ -17,8 +17,8 @@ use super::machine_state::MachineState;
 use super::machine_status::MachineFailure;
 use super::node_patch::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
+use mosb_api::rollout::{NodeTarget, Slot};
 use mosb_cluster::status::EventReason;
-use mosb_plan::api::rollout::{NodeTarget, Slot};
 
 /// How soon pods are listed that may have come meanwhile.
 const LIST_REQUEUE: Duration = Duration::from_secs(5);

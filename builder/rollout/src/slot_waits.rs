@@ -10,8 +10,8 @@ use super::decide::Pass;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::slots;
+use mosb_api::rollout::NodeTarget;
 use mosb_cluster::name_list::name_list;
-use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::waits::ROLLOUT_PROBLEM;
 
 /// How many machines or pools a reason names.

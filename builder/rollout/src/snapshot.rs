@@ -15,9 +15,9 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use super::other_places::OtherPlaces;
+use mosb_api::rollout::{NodeReport, NodeTarget};
+use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 use mosb_cluster::cluster_cache::SeenMachine;
-use mosb_plan::api::rollout::{NodeReport, NodeTarget};
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 use mosb_reconcile::driver::InputsHash;
 
 /// How much older than its deadline a Job may get: its pod gets time to end.

@@ -13,7 +13,7 @@ use super::job_state::JobState;
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
-use mosb_plan::api::rollout::{ExitCode, NodeTarget};
+use mosb_api::rollout::{ExitCode, NodeTarget};
 
 /// The most machines of a cluster that report at once.
 const MAX_REPORTING: usize = 10;

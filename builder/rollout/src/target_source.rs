@@ -5,10 +5,10 @@
 use super::lookup::RolloutLookup;
 use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
+use mosb_api::rollout::{NodeTarget, PinnedBuild, STOCK};
+use mosb_api::{RenderedName, labels};
 use mosb_cluster::target::{Found, Pin, TargetError};
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::rollout::{NodeTarget, PinnedBuild, STOCK};
-use mosb_plan::api::{RenderedName, labels};
 use mosb_reconcile::Problem;
 
 /// Why a source gives no target.

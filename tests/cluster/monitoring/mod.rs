@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use mosb_api::MachineOsBuild;
+use mosb_api::boot_images::ManagedKind;
 use mosb_build::JobMethod;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
@@ -14,8 +16,6 @@ use mosb_controller::rollout::{
     Blocked, EndedPhase, MachinePhase, MachineProgress, MachineStatus, PoolStatus, RolloutReason,
 };
 use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object};
-use mosb_plan::api::MachineOsBuild;
-use mosb_plan::api::boot_images::ManagedKind;
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
@@ -83,7 +83,7 @@ fn everything() -> Metrics {
             build: "worker-b".to_owned(),
             build_uid: "b".to_owned(),
             number: 2,
-            builder: mosb_plan::api::ImageBuilderType::Job,
+            builder: mosb_api::ImageBuilderType::Job,
             method: JobMethod::Direct,
             prepared: PreparedUse::Without,
         })),

@@ -1,6 +1,6 @@
 //! The objects that an administrator creates in a cluster with mosb; the demo and a test use them.
 
-use mosb_plan::api::yaml;
+use mosb_api::yaml;
 use serde_json::{Value, json};
 
 use super::Node;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{env, fmt, fs};
 
-use mosb_plan::api::rollout::NodeTool;
+use mosb_api::rollout::NodeTool;
 
 use crate::child::run;
 use crate::make::hash;

@@ -11,10 +11,10 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use mosb_api::{BuildOn, RenderedConfig};
 use mosb_image::Digest;
 use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, OwnedEntry};
-use mosb_plan::api::{BuildOn, RenderedConfig};
 use mosb_plan::plan::{Base, BaseName, BuildRequest, Draft};
 use mosb_tests::buildah_fixture::NAME;
 use mosb_tests::{Kind, Snapshot};

@@ -13,8 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use mosb_api::RenderedConfig;
 use mosb_ignition as ignition;
-use mosb_plan::api::RenderedConfig;
 use mosb_types::{Diagnostic, Finding};
 
 pub use own_config::{OwnConfig, OwnConfigError, merge};

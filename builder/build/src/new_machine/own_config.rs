@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 
+use mosb_api::RenderedConfig;
 use mosb_ignition::{self as ignition, Document, Merger};
-use mosb_plan::api::RenderedConfig;
 use mosb_types::{Diagnostic, Secret};
 
 use super::listed;

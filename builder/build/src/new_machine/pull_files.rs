@@ -2,8 +2,8 @@
 
 use crate::pull_settings::{Authorities, environment_file};
 use crate::{COPY_CONTAINERS, DockerConfigJson, pull_repositories, registries_conf};
+use mosb_api::ClusterSettings;
 use mosb_image::PinnedRef;
-use mosb_plan::api::ClusterSettings;
 use mosb_registry::registries_conf::By;
 use mosb_types::Secret;
 

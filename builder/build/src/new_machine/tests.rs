@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{DOCKER_CONFIG_KEY, DockerConfigJson};
+use mosb_api::cluster_settings::CONFIG_KEY;
+use mosb_api::{ClusterObjects, ClusterSettings, labels};
 use mosb_image::ImageRef;
-use mosb_plan::api::cluster_settings::CONFIG_KEY;
-use mosb_plan::api::{ClusterObjects, ClusterSettings, labels};
 
 fn rendered(config: &Value) -> RenderedConfig {
     RenderedConfig::from_value(json!({
@@ -58,8 +58,7 @@ fn only_what_no_image_holds_is_written() {
 /// A pool's machines with logins for a registry, a mirror and others.
 fn pull_files() -> PullFiles {
     let text = include_bytes!("../../../../testdata/bootstrap/three-pools/manifests.yaml");
-    let objects =
-        mosb_plan::api::yaml::parse_all(text, mosb_plan::api::yaml::Limits::LIST).unwrap();
+    let objects = mosb_api::yaml::parse_all(text, mosb_api::yaml::Limits::LIST).unwrap();
     let object = |kind: &str, name: &str| {
         let found = objects.iter().find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
         found.unwrap()

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{Authorities, MAX_PULL_SETTINGS, PullSettings};
+use mosb_api::cluster_settings::{ProxyUrl, is_host};
 use mosb_image::RepoRef;
-use mosb_plan::api::cluster_settings::{ProxyUrl, is_host};
 use mosb_types::{Secret, canonical_json};
 
 /// The most mirrors, and hosts with CAs, that are read.

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+use mosb_api::ClusterSettings;
+use mosb_api::cluster_settings::{Proxy, ProxyUrl};
 use mosb_image::{PinnedRef, RepoRef};
-use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::{Proxy, ProxyUrl};
 use mosb_registry::registries_conf::By;
 use mosb_types::{Diagnostic, Secret};
 

@@ -1,8 +1,8 @@
 //! The base of a build: which image it is, and how labels name it.
 
+use mosb_api::{KernelType, RenderedConfig};
 use mosb_image::layer::Layer;
 use mosb_image::{ImageRef, PinnedRef, ReferenceError};
-use mosb_plan::api::{KernelType, RenderedConfig};
 use mosb_plan::plan::{self, Base, BaseName, BuildRequest};
 use mosb_registry::{Resolved, Source};
 use mosb_types::Finding;

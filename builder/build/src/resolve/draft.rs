@@ -9,9 +9,9 @@ use futures_util::future::OptionFuture;
 use futures_util::{FutureExt as _, TryFutureExt as _, try_join};
 use tokio::task::spawn_blocking;
 
+use mosb_api::RenderedConfig;
 use mosb_ignition::Parsed;
 use mosb_image::Platform;
-use mosb_plan::api::RenderedConfig;
 use mosb_plan::containerfile::{self, AtLine, has_instruction};
 use mosb_plan::plan::{BuildContext, BuildRequest, Draft, parse_ignition};
 use mosb_registry::{Client, Resolved, Source};

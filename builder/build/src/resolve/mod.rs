@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
+use mosb_api::{BuildOn, RenderedConfig};
 use mosb_image::{ImageRef, PinnedRef, Platform, ReferenceError, layer};
-use mosb_plan::api::{BuildOn, RenderedConfig};
 use mosb_plan::plan::{BaseName, Stage};
 use mosb_registry as registry;
 use mosb_registry::cache::TreeCache;

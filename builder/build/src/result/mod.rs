@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::JobMethod;
+use mosb_api::BuildName;
 use mosb_image::Digest;
-use mosb_plan::api::BuildName;
 use mosb_types::{Diagnostic, ErrorClass, Finding};
 
 /// Key of the ConfigMap: the digest of the image; only there after a success.

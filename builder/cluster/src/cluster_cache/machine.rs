@@ -7,7 +7,7 @@ use super::IndexKey;
 use super::projection::is_known;
 use super::trigger::Trigger;
 use crate::node_pool::may_run_etcd;
-use mosb_plan::api::{Metadata, labels};
+use mosb_api::{Metadata, labels};
 
 /// The prefix of the taints that follow from the conditions of a Node and from its cordon.
 const CONDITION_TAINTS: &str = "node.kubernetes.io/";
@@ -178,7 +178,7 @@ mod tests {
             seen.metadata.labels = [(format!("{ROLE}{role}"), String::new())].into();
             assert_eq!(seen.index_keys(), [IndexKey::ControlPlane], "{role}");
         }
-        let names = include_str!("../../../plan/src/api/labels.rs");
+        let names = include_str!("../../../api/src/labels.rs");
         let marks = names.lines().filter_map(|line| line.strip_prefix("pub const NODE_"));
         let marks: Vec<&str> = marks
             .filter_map(|line| line.split_once(": &str = \""))

@@ -31,9 +31,9 @@ use super::cluster_names::{
     YUM_REPOSITORIES,
 };
 use super::namespaces::Namespaces;
-use mosb_plan::api::cluster_settings::CONFIG_MAP;
-use mosb_plan::api::openshift_build::OpenShiftBuild;
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
+use mosb_api::cluster_settings::CONFIG_MAP;
+use mosb_api::openshift_build::OpenShiftBuild;
+use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolSettings};
 use mosb_reconcile::watch::{self, OwnWrites, WatchHealth};
 use projection::{component_index_keys, index_keys, node_job_index_keys, node_pod_index_keys};
 use settings::SettingsCache;

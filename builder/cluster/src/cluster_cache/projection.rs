@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::IndexKey;
 use super::trigger::Trigger;
 use crate::object::is_workload_owner;
-use mosb_plan::api::{component_pool, labels};
+use mosb_api::{component_pool, labels};
 
 /// The cached fields of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::settings::{SettingsResult, Sources};
 use crate::cluster_names::{
     IMAGE_CONFIG, OPERATOR_IMAGES, OPERATOR_NAMESPACE, OS_IMAGE_URL, OTHER_BUILDER, RENDERER,
 };
-use mosb_plan::api::cluster_settings::CONFIG_MAP;
+use mosb_api::cluster_settings::CONFIG_MAP;
 
 impl ClusterCache {
     /// A ConfigMap that is watched by name.

@@ -23,9 +23,9 @@ use super::{
 use crate::cluster_names::ROLLOUT_NAMESPACE;
 use crate::cluster_names::{BASE_TREES, BOOT_IMAGES, PREPARED_BASES, RENDERER};
 use crate::kinds;
-use mosb_plan::api::cluster_settings::CONFIG_MAP;
-use mosb_plan::api::labels;
-use mosb_plan::api::openshift_build::OpenShiftBuild;
+use mosb_api::cluster_settings::CONFIG_MAP;
+use mosb_api::labels;
+use mosb_api::openshift_build::OpenShiftBuild;
 use mosb_reconcile::Kind;
 use mosb_reconcile::watch::WatchedResource;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
-use mosb_plan::api::cluster_settings::CONFIG_KEY;
-use mosb_plan::api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
+use mosb_api::cluster_settings::CONFIG_KEY;
+use mosb_api::{ClusterObjects, ClusterSettings, ClusterSettingsError};
 use mosb_types::Finding;
 
 /// The settings, and warnings about them.

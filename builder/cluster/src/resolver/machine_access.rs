@@ -2,9 +2,9 @@
 
 use super::rendered_config::get_rendered_config;
 use super::{Resolver, invalid_input};
+use mosb_api::{ClusterSettings, MachineOsConfig, RenderedName};
 use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, PushLogin, pull_only_login};
 use mosb_image::{ImageRef, PinnedRef};
-use mosb_plan::api::{ClusterSettings, MachineOsConfig, RenderedName};
 use mosb_reconcile::Problem;
 
 impl Resolver {

@@ -14,9 +14,9 @@ pub use limits::{
     LOOKUP_TIMEOUT, LookupError, LookupLimits, LookupPermit, MAX_PLAN_HOLD, while_held,
 };
 pub use machine_access::{MachineAccess, MachineSecrets};
+use mosb_api::ClusterSettings;
 use mosb_build::registry_client::RegistryClient;
 use mosb_image::{Digest, ImageRef};
-use mosb_plan::api::ClusterSettings;
 use mosb_reconcile::Problem;
 use mosb_registry::Client;
 use mosb_types::ErrorClass;

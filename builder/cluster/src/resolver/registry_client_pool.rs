@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use mosb_api::ClusterSettings;
+use mosb_api::cluster_settings::Proxy;
 use mosb_build::NamedSecret;
 use mosb_build::registry_client::{RegistryClient, RegistryClientError};
-use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::Proxy;
 use mosb_registry::http::RetryPolicy;
 use mosb_registry::{Options, Timeouts};
 

@@ -4,7 +4,7 @@ use crate::kinds;
 use kube::Resource as _;
 use kube::api::{DynamicObject, GetParams};
 use kube::core::Request as ApiRequest;
-use mosb_plan::api::RenderedConfig;
+use mosb_api::RenderedConfig;
 use mosb_types::ErrorClass;
 use serde_json::Value;
 

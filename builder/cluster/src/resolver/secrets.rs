@@ -7,9 +7,9 @@ use kube::Api;
 use kube::api::GetParams;
 
 use super::{Resolver, invalid_input};
+use mosb_api::ClusterSettings;
+use mosb_api::cluster_settings::Proxy;
 use mosb_build::{DockerConfigJson, NamedSecret, pull_permission};
-use mosb_plan::api::ClusterSettings;
-use mosb_plan::api::cluster_settings::Proxy;
 use mosb_reconcile::error::{code, is_not_found};
 use mosb_reconcile::{Error, Problem};
 

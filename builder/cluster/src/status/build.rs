@@ -4,11 +4,11 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{condition_of, whole};
-use mosb_image::PinnedRef;
-use mosb_plan::api::{
+use mosb_api::{
     BuildCondition, Builder, Condition, ImageBuilderType, MachineOsBuildStatus, ObjectReference,
     condition,
 };
+use mosb_image::PinnedRef;
 use mosb_registry::Confirmed;
 
 /// The workload, as the status of a build names it.

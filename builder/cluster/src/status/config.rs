@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::condition_of;
-use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, ObjectReference, condition};
+use mosb_api::{MachineOsConfig, MachineOsConfigStatus, ObjectReference, condition};
 
 /// Condition type: why nothing can be built.
 pub const BLOCKED: &str = "Blocked";
@@ -46,7 +46,7 @@ pub fn config_status(
     if let Some(CurrentImage { image, build }) = current {
         status.current_image_pull_spec = image.to_owned();
         status.machine_os_build = Some(ObjectReference {
-            group: mosb_plan::api::GROUP.to_owned(),
+            group: mosb_api::GROUP.to_owned(),
             resource: "machineosbuilds".to_owned(),
             namespace: None,
             name: build.to_owned(),

@@ -3,7 +3,7 @@
 use sha2::Digest as _;
 
 use crate::words;
-use mosb_plan::api::{API_VERSION, Metadata, shortened};
+use mosb_api::{API_VERSION, Metadata, shortened};
 use mosb_reconcile::write::{Event, EventKind, Regarding};
 
 /// An object of the API group of machine configuration.

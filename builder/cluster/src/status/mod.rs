@@ -15,7 +15,7 @@ mod seed;
 
 use jiff::Timestamp;
 
-use mosb_plan::api::Condition;
+use mosb_api::Condition;
 
 pub use build::{BuildPhase, WorkloadRef, build_status};
 pub use config::{

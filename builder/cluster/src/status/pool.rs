@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::condition_of;
 use super::rollout::ROLLOUT_NODES_DEGRADED;
-use mosb_plan::api::{Condition, condition};
+use mosb_api::{Condition, condition};
 
 /// The type of the pool's condition.
 pub const IMAGE_BUILD_DEGRADED: &str = "ImageBuildDegraded";

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{camel_case, condition_of};
-use mosb_plan::api::{Condition, condition};
+use mosb_api::{Condition, condition};
 
 /// The type of the pool's condition.
 pub const RENDER_DEGRADED: &str = "RenderDegraded";

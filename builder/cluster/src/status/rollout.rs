@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::condition_of;
-use mosb_plan::api::{Condition, condition};
+use mosb_api::{Condition, condition};
 
 /// The type of the pool's condition: nothing new is begun, and why.
 pub const ROLLOUT_DEGRADED: &str = "RolloutDegraded";

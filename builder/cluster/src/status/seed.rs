@@ -4,8 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{condition_of, whole};
+use mosb_api::{BuildCondition, MachineOsBuildStatus, condition};
 use mosb_image::PinnedRef;
-use mosb_plan::api::{BuildCondition, MachineOsBuildStatus, condition};
 use mosb_registry::Confirmed;
 
 /// Condition type of a MachineOSConfig that started with a pre-built image.

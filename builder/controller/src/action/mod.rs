@@ -7,11 +7,11 @@ use std::fmt;
 use super::base_trees::BaseTreeKey;
 use super::log_archive::ArchiveLogs;
 use super::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
+use mosb_api::ImageBuilderType;
 use mosb_build::JobMethod;
 use mosb_cluster::kinds;
 use mosb_cluster::object::workload_kind;
 use mosb_image::Digest;
-use mosb_plan::api::ImageBuilderType;
 use mosb_reconcile::write::Target;
 
 pub type Action = mosb_reconcile::write::Action<BuildEffect>;

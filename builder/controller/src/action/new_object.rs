@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::workload::{Input, Workload};
+use mosb_api::{MachineConfig, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object::workload_kind;
-use mosb_plan::api::{MachineConfig, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Existing, IfExists, NewObject};
 

@@ -171,8 +171,8 @@ mod tests {
 
     use super::*;
     use crate::logs::{CUT_MARK, MAX_LINE};
+    use mosb_api::labels;
     use mosb_cluster::cluster_cache::ClusterCache;
-    use mosb_plan::api::labels;
     use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 
     #[test]

@@ -5,10 +5,10 @@ use super::DecisionBuilder;
 use super::progress::BuildProgress;
 use crate::lookup::{ImageStatus, Lookup, Planned};
 use crate::pool_reason::PoolReason;
+use mosb_api::rollout::RolloutMode;
+use mosb_api::{BuildOn, MachineOsBuild, labels};
 use mosb_cluster::status::{BuildPhase, build_status};
 use mosb_image::PinnedRef;
-use mosb_plan::api::rollout::RolloutMode;
-use mosb_plan::api::{BuildOn, MachineOsBuild, labels};
 
 impl<'a> DecisionBuilder<'a> {
     /// The build whose image is in service.

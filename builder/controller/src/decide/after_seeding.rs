@@ -3,11 +3,11 @@
 use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
+use mosb_api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
 use mosb_image::PinnedRef;
-use mosb_plan::api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 use mosb_reconcile::write::Patch;
 
 /// Message of the condition `Seeded`, before and after its MachineConfig is deleted.

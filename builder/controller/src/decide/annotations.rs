@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::workload::{InputKind, Workload};
+use mosb_api::{MachineOsBuild, labels};
 use mosb_build::JobMethod;
-use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_plan::payload::BuildSpec;
 
 pub(super) fn attempt_of(workload: &Workload) -> u32 {

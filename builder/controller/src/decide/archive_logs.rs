@@ -4,7 +4,7 @@ use super::DecisionBuilder;
 use super::annotations::attempt_of;
 use crate::action::BuildEffect;
 use crate::log_archive::ArchiveLogs;
-use mosb_plan::api::MachineOsBuild;
+use mosb_api::MachineOsBuild;
 
 impl DecisionBuilder<'_> {
     /// Archives the logs of the newest pod of a build. The action comes before those that delete

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::DecisionBuilder;
 use crate::action::{Action, new_object};
 use crate::snapshot::{SeenComponent, Snapshot};
+use mosb_api::{self as api, PoolName, component_name, condition, labels};
 use mosb_cluster::status::SEEDED;
 use mosb_image::PinnedRef;
-use mosb_plan::api::{self, PoolName, component_name, condition, labels};
 use mosb_reconcile::write::{Patch, Target};
 
 /// The state of the component MachineConfig.

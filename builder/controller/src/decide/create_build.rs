@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use super::DecisionBuilder;
 use crate::action::{Action, new_object};
 use crate::lookup::Planned;
-use mosb_cluster::kinds;
-use mosb_cluster::object;
-use mosb_cluster::status::{BuildPhase, EventReason, build_status, new_event, regarding};
-use mosb_plan::api::{
+use mosb_api::{
     API_VERSION, BuildOn, MachineOsBuild, MachineOsBuildSpec, MachineOsBuildStatus, Metadata,
     NameRef, OwnerReference, labels, shortened,
 };
+use mosb_cluster::kinds;
+use mosb_cluster::object;
+use mosb_cluster::status::{BuildPhase, EventReason, build_status, new_event, regarding};
 use mosb_plan::plan::BaseRelease;
 
 /// The longest value of a label.

@@ -7,11 +7,11 @@ use serde_json::json;
 use crate::lookup::BaseInstead;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::Snapshot;
-use mosb_image::{Digest, Platform, RepoRef};
-use mosb_plan::api::{
+use mosb_api::{
     BuildOn, ImageBuilderType, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName,
     RecordedBase, RenderedName, is_tag_format, labels,
 };
+use mosb_image::{Digest, Platform, RepoRef};
 use mosb_plan::plan;
 use mosb_plan::plan::PushSpecError;
 use mosb_types::canonical_json;

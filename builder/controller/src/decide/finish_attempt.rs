@@ -16,13 +16,13 @@ use crate::snapshot::{SeenWorkload, base_of};
 use crate::workload::{
     InputKind, NoResultCause, Observation, Workload, is_confined_to, kind, observe,
 };
+use mosb_api::{MachineOsBuild, labels};
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, PreparedImage};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status};
 use mosb_image::{Digest, ImageRef};
-use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 

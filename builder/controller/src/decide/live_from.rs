@@ -6,8 +6,8 @@
 
 use super::DecisionBuilder;
 use crate::lookup::Planned;
+use mosb_api::{BuildOn, MachineOsBuild, labels};
 use mosb_image::PinnedRef;
-use mosb_plan::api::{BuildOn, MachineOsBuild, labels};
 
 impl DecisionBuilder<'_> {
     /// The annotation `mosb.dev/live-from` of a new build. `source`: the build whose image it adopts.

@@ -7,13 +7,13 @@ use super::Decision;
 use crate::action::{Action, new_object};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{LabelOptIn, Snapshot};
-use mosb_cluster::kinds;
-use mosb_cluster::object;
-use mosb_cluster::status::{EventReason, PoolBuild, new_event, pool_conditions, regarding};
-use mosb_plan::api::{
+use mosb_api::{
     API_VERSION, ContainerFile, ImageBuilder, MachineConfigPool, MachineOsConfig,
     MachineOsConfigSpec, Metadata, NameRef, OwnerReference, labels,
 };
+use mosb_cluster::kinds;
+use mosb_cluster::object;
+use mosb_cluster::status::{EventReason, PoolBuild, new_event, pool_conditions, regarding};
 use mosb_reconcile::write::Patch;
 
 /// Without a MachineOSConfig: creates one if the pool has the label, else cleans up the pool.

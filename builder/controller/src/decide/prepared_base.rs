@@ -8,12 +8,12 @@ use crate::action::BuildEffect;
 use crate::lookup::{ImageStatus, Lookup, Planned};
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
 use crate::workload::{Workload, is_confined_to};
+use mosb_api::{MachineOsBuild, labels};
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::EventReason;
-use mosb_plan::api::{MachineOsBuild, labels};
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Patch;
 

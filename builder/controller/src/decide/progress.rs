@@ -8,13 +8,13 @@ use crate::lookup::{Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{BuildNodes, SeenWorkload};
 use crate::workload::{NoResultCause, Observation, Workload, observe, release};
+use mosb_api::{
+    BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
+};
 use mosb_build::JobResult;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, WorkloadRef, build_status};
-use mosb_plan::api::{
-    BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
-};
 use mosb_reconcile::write::{Patch, Target};
 
 /// The result of one pass over a build.

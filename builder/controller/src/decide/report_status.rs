@@ -8,6 +8,10 @@ use super::DecisionBuilder;
 use crate::action::Action;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
+use mosb_api::{
+    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig,
+    MachineOsConfigStatus, condition, labels,
+};
 use mosb_build::JobMethod;
 use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
@@ -16,10 +20,6 @@ use mosb_cluster::status::{
     BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
     PoolBuild, USER_NAMESPACES, WARNINGS, camel_case, config_status, new_event, pool_conditions,
     regarding,
-};
-use mosb_plan::api::{
-    BuildCondition, Condition, MachineOsBuild, MachineOsBuildStatus, MachineOsConfig,
-    MachineOsConfigStatus, condition, labels,
 };
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;

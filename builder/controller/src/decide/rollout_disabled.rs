@@ -7,10 +7,10 @@ use serde_json::json;
 use super::Decision;
 use crate::action::Action;
 use crate::snapshot::Snapshot;
+use mosb_api::labels;
+use mosb_api::rollout::RolloutMode;
 use mosb_cluster::object;
 use mosb_cluster::status::not_enabled_conditions;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::RolloutMode;
 use mosb_reconcile::write::NewStatus;
 
 /// Adds the condition to the decision: to its write of the pool's conditions, if it has one.

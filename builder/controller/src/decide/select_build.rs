@@ -4,11 +4,11 @@
 use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup, PlanLookup, Planned};
 use crate::pool_reason::PoolReason;
+use mosb_api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{EventReason, blocking_conditions};
 use mosb_image::Platform;
-use mosb_plan::api::{BuildCondition, BuildOn, ImageBuilderType, MachineOsBuild, labels};
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Patch;
 use mosb_types::ErrorClass;

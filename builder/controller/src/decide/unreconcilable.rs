@@ -4,7 +4,7 @@
 use super::DecisionBuilder;
 use crate::lookup::Planned;
 use crate::pool_reason::PoolReason;
-use mosb_plan::api::{BuildOn, labels};
+use mosb_api::{BuildOn, labels};
 
 impl DecisionBuilder<'_> {
     /// Why the planned config gets no image, if images alone bring configs to the pool's machines.

@@ -1,8 +1,8 @@
 //! What a build in the cluster is made from.
 
+use mosb_api::{ClusterSettings, RecordedBase, RenderedConfig};
 use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::ImageRef;
-use mosb_plan::api::{ClusterSettings, RecordedBase, RenderedConfig};
 use mosb_plan::plan::{BaseName, BuildRequest};
 use mosb_registry::Source;
 

@@ -1,8 +1,8 @@
 //! Checks the requested builder.
 
 use super::invalid_input;
-use mosb_plan::api::cluster_settings::UserNamespaces;
-use mosb_plan::api::{ClusterSettings, ImageBuilderType};
+use mosb_api::cluster_settings::UserNamespaces;
+use mosb_api::{ClusterSettings, ImageBuilderType};
 use mosb_reconcile::Problem;
 
 /// Checks that the settings permit a builder. An annotation must not weaken the settings: the pod

@@ -23,13 +23,13 @@ use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull};
 use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
+use mosb_api::{BuildName, RenderedName};
 use mosb_build::JobResult;
 use mosb_cluster::resolver::{
     LookupError, LookupPermit, MAX_PLAN_HOLD, Resolver, get_rendered_config, invalid_input,
     while_held,
 };
 use mosb_image::PinnedRef;
-use mosb_plan::api::{BuildName, RenderedName};
 use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;

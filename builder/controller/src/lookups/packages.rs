@@ -8,9 +8,9 @@ use kube::api::ObjectMeta;
 
 use super::Resolver;
 use crate::workload::{Input, PackageSource};
+use mosb_api::{BuildName, PoolName};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::cluster_names::YUM_REPOSITORIES;
-use mosb_plan::api::{BuildName, PoolName};
 use mosb_reconcile::Problem;
 
 /// Copies of Secrets in the operator's namespace, by source.

@@ -2,9 +2,9 @@
 //! settings have none. The Machine Config Operator writes the cluster's ClusterImagePolicies there.
 
 use super::invalid_input;
+use mosb_api::{ClusterSettings, RenderedConfig};
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
-use mosb_plan::api::{ClusterSettings, RenderedConfig};
 use mosb_reconcile::Problem;
 
 const POLICY: &str = "/etc/containers/policy.json";
@@ -55,7 +55,7 @@ fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mosb_plan::api::RenderedConfig;
+    use mosb_api::RenderedConfig;
     use serde_json::{Value, json};
 
     const REJECT: &str = r#"{"default":[{"type":"reject"}]}"#;

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::snapshot::{SeenWorkload, Snapshot};
 use crate::workload::Workload;
+use mosb_api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus};
 use mosb_build::result::{Outcome, Step as Container};
-use mosb_plan::api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus};
 
 /// Values of the label `state`.
 pub(super) const STATES: [&str; 5] = ["pending", "building", "succeeded", "failed", "interrupted"];

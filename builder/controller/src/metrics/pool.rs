@@ -12,10 +12,10 @@ use super::Metrics;
 use super::build_state::{JOB_STATES, PUSH_STATES, STATES, current, job_state, push_state, state};
 use crate::action::{Action, BuildEffect};
 use crate::snapshot::Snapshot;
+use mosb_api::{MachineOsBuild, MachineOsBuildStatus, labels};
 use mosb_build::result::{JobResult, Outcome};
 use mosb_cluster::kinds;
 use mosb_cluster::metrics::{Pool, PoolState};
-use mosb_plan::api::{MachineOsBuild, MachineOsBuildStatus, labels};
 use mosb_reconcile::write::{NewObject, NewStatus};
 
 impl Metrics {

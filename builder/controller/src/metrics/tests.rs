@@ -9,10 +9,10 @@ use super::Metrics;
 use super::build_state::PUSH_STATES;
 use crate::action::Action;
 use crate::snapshot::{SeenWorkload, Snapshot};
+use mosb_api::MachineOsBuild;
 use mosb_build::result::JobResult;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
-use mosb_plan::api::MachineOsBuild;
 
 fn snapshot(build: Value) -> Snapshot {
     let read = |value: Value| serde_json::from_value(value).unwrap();
@@ -30,7 +30,7 @@ fn snapshot(build: Value) -> Snapshot {
     }
 }
 
-fn read_config(value: Value) -> mosb_plan::api::MachineOsConfig {
+fn read_config(value: Value) -> mosb_api::MachineOsConfig {
     serde_json::from_value(value).unwrap()
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::snapshot::SeenComponent;
+use mosb_api::{MachineConfigPool, component_pool, is_component_name, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, non_empty_annotation};
-use mosb_plan::api::{MachineConfigPool, component_pool, is_component_name, labels};
 
 /// The pre-built images among what the pool's config was rendered from: the pool's own, or that of
 /// a pool that it inherits from.

@@ -14,6 +14,8 @@ use super::base_trees::{self, BaseTreeKey, BaseTrees};
 use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
 use crate::workload::{InputKind, Workload};
+use mosb_api::cluster_settings::UserNamespaces;
+use mosb_api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 use mosb_build::JobResult;
 use mosb_cluster::cluster_cache::{
     ClusterCache, IndexKey, POOL_WATCHES, Trigger, WORKLOAD_WATCHES,
@@ -23,8 +25,6 @@ use mosb_cluster::cluster_names::{
 };
 use mosb_cluster::versions::versions;
 use mosb_image::{Digest, PinnedRef, RepoRef};
-use mosb_plan::api::cluster_settings::UserNamespaces;
-use mosb_plan::api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 
 pub use nodes::machine_role;
 

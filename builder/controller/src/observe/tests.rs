@@ -2,9 +2,9 @@ use super::*;
 use crate::snapshot::{BuildNodes, SeenComponent};
 use crate::workload::MachineRole;
 use kube::api::ObjectMeta;
+use mosb_api::MachineOsConfig;
 use mosb_cluster::cluster_cache::{ManagedObject, SeenNode};
 use mosb_cluster::cluster_names::OTHER_BUILDER;
-use mosb_plan::api::MachineOsConfig;
 use mosb_reconcile::watch::WatchState;
 use serde_json::{Value, json};
 

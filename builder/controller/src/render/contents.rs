@@ -9,8 +9,8 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 
 use super::snapshot::Member;
+use mosb_api::MachineConfig;
 use mosb_cluster::kinds;
-use mosb_plan::api::MachineConfig;
 use mosb_reconcile::write::ApplyError;
 use mosb_reconcile::{Error, error};
 
@@ -56,11 +56,11 @@ impl Contents {
         let metadata = &known.metadata;
         let labels = &metadata.labels;
         let annotations = &metadata.annotations;
-        let role = labels.get(mosb_plan::api::labels::ROLE);
+        let role = labels.get(mosb_api::labels::ROLE);
         let same = metadata.uid() == member.uid
             && metadata.generation == Some(member.generation)
             && role.map(String::as_str).unwrap_or_default() == member.role
-            && annotations.get(mosb_plan::api::labels::GENERATED_BY_CONTROLLER_VERSION)
+            && annotations.get(mosb_api::labels::GENERATED_BY_CONTROLLER_VERSION)
                 == member.generated_by.as_ref();
         same.then(|| Arc::clone(known))
     }

@@ -14,15 +14,15 @@ use super::observe::{controller_config, observe};
 use super::pins::{pin, pin_known, pin_within_limits};
 use super::rendered_object::compare_rendered;
 use super::snapshot::{Member, OverridingImage, RenderOutput, RenderSnapshot};
+use mosb_api::{
+    BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
+    is_component_name, labels,
+};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
-use mosb_plan::api::{
-    BuildOn, MachineConfig, MachineOsConfig, PoolName, PoolSettings, RenderedConfig,
-    is_component_name, labels,
-};
 use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
 use mosb_reconcile::driver::Worker;
 use mosb_reconcile::write::{ApplyError, Existing};

@@ -7,12 +7,12 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::snapshot::{Inputs, Member, RenderLookupResults, RenderSnapshot, SeenRendered};
+use mosb_api::{
+    ControllerConfig, MachineConfigPool, PoolSettings, RecordedBase, RenderedName, Selector, labels,
+};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, POOL_WATCHES, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::shared_versions;
-use mosb_plan::api::{
-    ControllerConfig, MachineConfigPool, PoolSettings, RecordedBase, RenderedName, Selector, labels,
-};
 use mosb_plan::render::is_rendered_one;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;

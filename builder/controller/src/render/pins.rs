@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mosb_api::{RecordedBase, labels};
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
-use mosb_plan::api::{RecordedBase, labels};
 use mosb_plan::render::{self, Request, Unpinned};
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Worker;

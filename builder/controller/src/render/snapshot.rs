@@ -7,9 +7,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use mosb_api::{MachineConfigPool, RecordedBase};
 use mosb_cluster::kinds;
 use mosb_image::Digest;
-use mosb_plan::api::{MachineConfigPool, RecordedBase};
 use mosb_reconcile::driver::InputsHash;
 use mosb_reconcile::write::Target;
 use mosb_reconcile::{EarlierProblem, Problem};

@@ -21,11 +21,11 @@ use tokio::time::{sleep, timeout};
 
 use self::validate_result::{validate_build_failure, validate_push_result};
 use crate::workload::result_name;
+use mosb_api::BuildName;
 use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
 use mosb_cluster::object::is_workload_owner;
 use mosb_image::Digest;
-use mosb_plan::api::BuildName;
 use mosb_plan::payload::BuildSpec;
 use mosb_reconcile::waits::RESULT_DELIVERY;
 use mosb_types::Diagnostic;

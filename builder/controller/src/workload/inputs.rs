@@ -13,8 +13,8 @@ use super::names::{
     result_name,
 };
 use super::{Input, JobRequest, security_context_constraints, template};
+use mosb_api::{ImageBuilderType, label_value, labels, object_name};
 use mosb_build::{DOCKER_CONFIG_KEY, NamedSecret};
-use mosb_plan::api::{ImageBuilderType, label_value, labels, object_name};
 use mosb_plan::payload::{self, BUILD_SPEC_KEY};
 
 /// Everything that a [`Workload`](super::Workload) needs, owned by the one with this UID.

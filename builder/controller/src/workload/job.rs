@@ -16,9 +16,9 @@ use super::volume::Volumes;
 use super::{
     JobRequest, MachineRole, placement, resources, security_context_constraints, template,
 };
+use mosb_api::cluster_settings::StorageDriver;
+use mosb_api::{job_name, labels, object_name};
 use mosb_build::JobMethod;
-use mosb_plan::api::cluster_settings::StorageDriver;
-use mosb_plan::api::{job_name, labels, object_name};
 use mosb_plan::payload::{
     BuildSpec, CONTAINERFILE_KEY, MACHINE_CONFIG_KEY, PreparedImageUse, TRUST_BUNDLE_KEY,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::{JobRequest, kind};
-use mosb_plan::api::{API_VERSION, ImageBuilderType, job_name, label_value, labels};
+use mosb_api::{API_VERSION, ImageBuilderType, job_name, label_value, labels};
 
 /// Labels of all objects of a build.
 pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
 use super::{InputKind, PackageSource};
-use mosb_plan::api::{BuildName, object_name};
+use mosb_api::{BuildName, object_name};
 
 /// Prefix of the mirrors' ConfigMap.
 pub(super) const REGISTRIES: &str = "etc-registries";

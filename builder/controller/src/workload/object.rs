@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::pod::GATE;
 use super::{JobRequest, job, openshift, pod};
+use mosb_api::ImageBuilderType;
+use mosb_api::openshift_build::OpenShiftBuild;
 use mosb_cluster::object::workload_kind;
-use mosb_plan::api::ImageBuilderType;
-use mosb_plan::api::openshift_build::OpenShiftBuild;
 use mosb_reconcile::write::Target;
 
 /// The object that runs a build. The MachineOSBuild owns it, and it owns the build's inputs.

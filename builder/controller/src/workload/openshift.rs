@@ -12,11 +12,11 @@ use super::metadata::{by_build, metadata};
 use super::names::{PULL, PUSH, volumes};
 use super::placement::node_selector;
 use super::{InputKind, JobRequest, resources};
-use mosb_plan::api::openshift_build::{
+use mosb_api::openshift_build::{
     BuildOutput, BuildSource, BuildStrategy, BuildVolume, BuildVolumeMount, BuildVolumeSource,
     ConfigMapBuildSource, DockerBuildStrategy, ImageReference, OpenShiftBuild, OpenShiftBuildSpec,
 };
-use mosb_plan::api::{job_name, labels, object_name};
+use mosb_api::{job_name, labels, object_name};
 use mosb_plan::payload::ContextMap;
 
 /// Additional inputs of an OpenShift Build.

@@ -1,7 +1,7 @@
 //! Package sources that an administrator provides for all builds.
 
 use super::names::volumes;
-use mosb_plan::api::{BuildName, object_name};
+use mosb_api::{BuildName, object_name};
 
 /// An administrator's object that a build's pod mounts: the object itself, or a copy if it is in
 /// another namespace.

@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::{
 
 use super::{JobRequest, Workload};
 use crate::snapshot::BuildNodes;
+use mosb_api::{LabelSelector, cluster_settings};
 use mosb_build::JobMethod;
 use mosb_cluster::node_pool::{CONTROL_PLANE_LABELS, has_control_plane_label};
-use mosb_plan::api::{LabelSelector, cluster_settings};
 
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::metadata::by_build;
 use super::{InputKind, JobRequest, job};
-use mosb_plan::api::labels;
+use mosb_api::labels;
 
 /// Scheduling gate until all inputs exist.
 pub(super) const GATE: &str = "mosb.dev/inputs";

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Input, MachineRole, OpenShiftSource};
+use mosb_api::cluster_settings::{JobSettings, Proxy};
+use mosb_api::{ImageBuilderType, PoolName, RenderedName};
 use mosb_build::{JobMethod, NamedSecret};
 use mosb_image::Platform;
-use mosb_plan::api::cluster_settings::{JobSettings, Proxy};
-use mosb_plan::api::{ImageBuilderType, PoolName, RenderedName};
 use mosb_plan::payload::{BuildSpec, ConfigMap};
 
 /// A build to run in the cluster. `Debug` shows no credentials.

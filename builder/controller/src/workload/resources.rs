@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use mosb_plan::api::cluster_settings::Resources;
+use mosb_api::cluster_settings::Resources;
 
 /// Applies the overrides to the template; null removes an entry.
 pub(super) fn fill(template: &mut ResourceRequirements, overrides: &Resources) {

@@ -48,7 +48,7 @@ pub(super) fn result() -> ConfigMap {
 mod tests {
     use super::*;
     use k8s_openapi::api::networking::v1::NetworkPolicy;
-    use mosb_plan::api::yaml;
+    use mosb_api::yaml;
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 

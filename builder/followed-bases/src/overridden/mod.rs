@@ -11,13 +11,13 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use mosb_api::{MachineConfigPool, condition, labels};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::node_pool::{PoolSelectors, node_platform};
 use mosb_cluster::object;
 use mosb_cluster::status::set_condition;
 use mosb_cluster::versions::{Versions, shared_versions};
 use mosb_image::Platform;
-use mosb_plan::api::{MachineConfigPool, condition, labels};
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Decision;

@@ -11,9 +11,9 @@ use super::{
     decide, observe,
 };
 use crate::metrics::BaseMetrics;
+use mosb_api::MachineConfigPool;
 use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::{LookupError, Resolver};
-use mosb_plan::api::MachineConfigPool;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::{InputsHash, NoDecision, Reconciler};
 use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, ReconcilePass};

@@ -12,10 +12,10 @@ use super::plan::{BootImagePlan, Outcome, SetPlan};
 use super::report_events::events;
 use super::snapshot::BootImageSnapshot;
 use super::worker_pool::worker_condition;
+use mosb_api::boot_images::ManagedKind;
+use mosb_api::{Condition, condition};
 use mosb_cluster::cluster_cache::BootImageKind;
 use mosb_cluster::status::set_condition;
-use mosb_plan::api::boot_images::ManagedKind;
-use mosb_plan::api::{Condition, condition};
 
 /// Condition: whether sets still get their image.
 pub(super) const PROGRESSING: &str = "BootImageUpdateProgressing";

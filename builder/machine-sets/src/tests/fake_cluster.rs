@@ -13,11 +13,11 @@ use crate::effect::{BootImageWrite, ObjectRef, Recorded};
 use crate::memory::Memory;
 use crate::plan::BootImagePlan;
 use crate::snapshot::{BootImageSnapshot, GoldenState};
+use mosb_api::ClusterSettings;
 use mosb_boot_image::{Architecture, Golden};
 use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::FoundSecret;
-use mosb_plan::api::ClusterSettings;
 use mosb_types::Secret;
 
 /// All kinds are managed.

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use mosb_api::{is_object_name, shortened, yaml};
 use mosb_image::Digest;
-use mosb_plan::api::{is_object_name, shortened, yaml};
 
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::check::{Seed, ValidatedInstall};
 use super::file::{File, by_hand};
 use super::manifest::{Error, Manifests};
 use super::openshift::os_configs;
+use mosb_api::{self as api, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
 use mosb_build::new_machine::{self, PullFiles};
-use mosb_plan::api::{self, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
 use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};
 use mosb_types::Finding;
 

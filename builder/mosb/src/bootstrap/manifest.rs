@@ -4,9 +4,9 @@ use clap::ValueEnum;
 use k8s_openapi::api::core::v1;
 use serde_json::Value;
 
+use mosb_api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
 use mosb_build::SecretObject;
 use mosb_build::new_machine::InvalidConfig;
-use mosb_plan::api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
 use mosb_plan::render::Component;
 use mosb_types::{Diagnostic, Finding, Secret};
 

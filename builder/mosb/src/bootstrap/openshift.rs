@@ -6,7 +6,7 @@ use serde_json::json;
 use super::check::ValidatedInstall;
 use super::file::{File, by_hand};
 use super::manifest::Manifests;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 
 /// The MachineOSConfigs, for the manifest directory of the installer.
 pub fn files(manifests: &Manifests, checked: &ValidatedInstall) -> Vec<File> {

@@ -11,8 +11,8 @@ use super::context::Session;
 use super::error::Error;
 use super::input::{FILE_LIMIT, Input};
 use super::{ExitCode, Result, output};
+use mosb_api::is_object_name;
 use mosb_boot_image::{Release, golden_config_map};
-use mosb_plan::api::is_object_name;
 
 #[derive(Debug, Subcommand)]
 pub enum BootImages {

@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::task::JoinError;
 
-use mosb_plan::api::RenderedConfigError;
-use mosb_plan::api::yaml::YamlError;
+use mosb_api::RenderedConfigError;
+use mosb_api::yaml::YamlError;
 use mosb_types::{Diagnostic, ErrorClass};
 
 /// Why a command can't do what it was asked for.

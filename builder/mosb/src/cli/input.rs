@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use crate::cli::Result;
-use mosb_plan::api::{RenderedConfig, yaml};
+use mosb_api::{RenderedConfig, yaml};
 #[cfg(feature = "cluster")]
 use mosb_plan::payload::{self, BuildSpec};
 

@@ -16,8 +16,8 @@ use super::error::Error;
 use super::output::Object;
 use super::page::{Align, Page, size};
 use super::{ExitCode, Result, arguments};
+use mosb_api::labels;
 use mosb_image::Platform;
-use mosb_plan::api::labels;
 use mosb_registry::{Resolved, Source};
 
 /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history

@@ -92,7 +92,7 @@ pub async fn current_config(image: &Resolved) -> Result<Vec<u8>> {
 }
 
 /// Limit of a rendered config.
-const CONFIG_LIMIT: u64 = mosb_plan::api::yaml::INPUT_LIMIT as u64;
+const CONFIG_LIMIT: u64 = mosb_api::yaml::INPUT_LIMIT as u64;
 
 fn is_current_config(path: &[u8]) -> bool {
     path == CURRENT_CONFIG.trim_start_matches('/').as_bytes()

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::settings::Format;
-use mosb_plan::api::yaml;
+use mosb_api::yaml;
 
 /// The API version of all objects that mosb prints.
 pub const API_VERSION: &str = "mosb.dev/v1";

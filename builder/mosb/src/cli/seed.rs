@@ -9,7 +9,7 @@ use super::context::Session;
 use super::error::Error;
 use super::{ExitCode, Result, input, output};
 use crate::bootstrap::invalid_fields;
-use mosb_plan::api::{API_VERSION, MachineOsConfig, is_digest_format, labels};
+use mosb_api::{API_VERSION, MachineOsConfig, is_digest_format, labels};
 use mosb_plan::plan;
 
 #[derive(Debug, Subcommand)]

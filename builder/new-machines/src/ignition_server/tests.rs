@@ -15,11 +15,11 @@ use crate::evaluation::Reason;
 use crate::lookups::generate;
 use crate::observe::{affected_keys, observe, server_key};
 use crate::snapshot::{Lookup, LookupResults, Server, Snapshot, Subject};
+use mosb_api::labels;
 use mosb_cluster::cluster_cache::{ClusterCache, ManagedObject, Trigger};
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{FoundSecret, UserDataSecret};
 use mosb_ignition_server::{CertificateInfo, config_key, tokens_key};
-use mosb_plan::api::labels;
 use mosb_types::Secret;
 
 const NOW: &str = "2026-11-25T10:00:00Z";

@@ -7,6 +7,7 @@ use super::join_tokens::JoinToken;
 use super::served_config::ServedConfig;
 use crate::effect::Action;
 use crate::evaluation::{Joining, Reason};
+use mosb_api::{MachineOsConfig, MachineOsConfigStatus, condition};
 use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
@@ -14,7 +15,6 @@ use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::status::{ConditionUpdate, config_status};
 use mosb_cluster::target::Found;
 use mosb_ignition_server::STUB_VERSION;
-use mosb_plan::api::{MachineOsConfig, MachineOsConfigStatus, condition};
 
 /// Condition type: whether the Secret with the user data has the config of the current image.
 pub const USER_DATA: &str = "UserData";

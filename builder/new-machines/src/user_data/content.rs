@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use super::join_tokens::{ClusterInfo, JoinToken, JoinTokens};
+use mosb_api::RenderedConfig;
 use mosb_build::PushLogin;
 use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, PullFiles};
 use mosb_ignition as ignition;
-use mosb_plan::api::RenderedConfig;
 use mosb_plan::plan::secret_files;
 use mosb_types::{Diagnostic, Finding, Secret, canonical_json};
 use serde_json::Value;

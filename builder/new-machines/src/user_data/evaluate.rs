@@ -10,11 +10,11 @@ use crate::effect::SecretWrite;
 use crate::evaluation::{Evaluated, Evaluation, Joining, Reason, Refusal};
 use crate::ignition_server::{authority_secret, server_secret};
 use crate::snapshot::{Lookup, Snapshot, UserData};
+use mosb_api::labels;
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{
     FoundSecret, MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret,
 };
-use mosb_plan::api::labels;
 use mosb_types::{Diagnostic as _, Secret};
 
 /// Reason of the condition: what the config is made of can't be read.

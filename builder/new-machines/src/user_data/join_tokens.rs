@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ConfigMap;
+use mosb_api::yaml;
 use mosb_ignition::{Compression, Resource};
-use mosb_plan::api::yaml;
 use serde_json::Value;
 
 /// Larger contents are not looked at: a kubeconfig has a few KiB, and a long list of CAs fits.

@@ -1,10 +1,10 @@
 //! What the Ignition config of new machines is made of.
 
 use super::content::{JoinConfig, MachineInputs};
+use mosb_api::rollout::NodeTarget;
+use mosb_api::{ClusterSettings, MachineOsConfig, PoolName};
 use mosb_build::new_machine::PullFiles;
 use mosb_cluster::resolver::{MachineSecrets, Resolver, get_rendered_config, invalid_input};
-use mosb_plan::api::rollout::NodeTarget;
-use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName};
 use mosb_reconcile::Problem;
 use mosb_types::Secret;
 

@@ -10,10 +10,10 @@ use crate::evaluation::Refusal;
 use crate::ignition_server::{
     NO_SERVER, ServerKeys, TOO_LARGE, authority_secret, server_secret, unusable, usable,
 };
+use mosb_api::cluster_settings::Endpoint;
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::user_data_secret::{FoundSecret, MAX_SECRET_SIZE, UserDataSecret};
 use mosb_ignition_server::{Period, accepted_tokens, config_key, stub, tokens_key};
-use mosb_plan::api::cluster_settings::Endpoint;
 use mosb_plan::payload::gzip;
 use mosb_types::Secret;
 

@@ -1,8 +1,8 @@
 //! Which image a new machine boots. Pure.
 
+use mosb_api::rollout::{History, PinnedBuild};
+use mosb_api::{MachineOsBuild, MachineOsConfig, labels};
 use mosb_cluster::target::{Found, Pin, TargetError, by_pin, in_service, target_of};
-use mosb_plan::api::rollout::{History, PinnedBuild};
-use mosb_plan::api::{MachineOsBuild, MachineOsConfig, labels};
 
 /// The build to which the pool is pinned, else the one in service; `None` before the first one.
 ///

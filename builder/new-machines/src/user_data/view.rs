@@ -12,12 +12,12 @@ use super::join_tokens::ClusterInfo;
 use super::machine_inputs::new_machine;
 use super::target;
 use crate::lookups::read_cluster_info;
+use mosb_api::{MachineOsBuild, MachineOsConfig};
 use mosb_build::new_machine::OwnConfig;
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
 use mosb_cluster::target::TargetError;
-use mosb_plan::api::{MachineOsBuild, MachineOsConfig};
 use mosb_reconcile::{Error, Problem};
 use mosb_types::{Diagnostic, ErrorClass, Finding, Secret};
 

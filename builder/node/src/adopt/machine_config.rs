@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mosb_plan::api::yaml::{self, INPUT_LIMIT};
+use mosb_api::yaml::{self, INPUT_LIMIT};
 use mosb_plan::plan::CURRENT_CONFIG;
 use serde_json::Value;
 

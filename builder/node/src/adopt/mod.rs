@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use mosb_plan::api::rollout::{EtcReport, PathList};
+use mosb_api::rollout::{EtcReport, PathList};
 use mosb_plan::plan::{CURRENT_CONFIG, written_to_etc};
 use mosb_types::Finding;
 

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use mosb_plan::api::rollout::MachinePart;
+use mosb_api::rollout::MachinePart;
 
 use crate::error::Error;
 use crate::host::{Host, words};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use mosb_api::rollout::NodeTarget;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::NodeTarget;
 
 use super::*;
 use crate::machine_record::MachineRecord;

@@ -11,8 +11,8 @@ use super::administrator::wrong;
 use super::facts::AtLine;
 use super::split::{Part, SplitStage, split};
 use super::stages::Origin;
-use crate::api::KernelType;
 use crate::plan::{BuildRequest, number_in};
+use mosb_api::KernelType;
 
 /// `USER` and `--chown` of the stages that are built, as far as they look into the base's own files.
 ///

@@ -8,8 +8,8 @@ use mosb_image::{Digest, PinnedRef};
 use super::names::extensions_image;
 use super::split::split;
 use super::{Error, stages};
-use crate::api::KernelType;
 use crate::plan::{Base, BuildPlan, BuildRequest, MountedAs, Prepared, Reason, mounted, packages};
+use mosb_api::KernelType;
 
 /// The build context with mosb's own files, beside one of the administrator's.
 pub const FILES: &str = "mosb-files";

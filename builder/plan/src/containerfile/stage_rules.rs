@@ -5,8 +5,8 @@ use super::administrator::wrong;
 use super::facts::AtLine;
 use super::parts::Parts;
 use super::stages::{Origin, Stage};
-use crate::api::labels;
 use crate::plan::is_root;
+use mosb_api::labels;
 
 /// The labels by which mosb knows its image.
 const LABELS: [&str; 8] = [

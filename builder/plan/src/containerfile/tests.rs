@@ -2,9 +2,9 @@ use expect_test::expect_file;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{BuildOn, RenderedConfig};
 use crate::containerfile::{check, needs};
 use crate::plan::{Base, BaseName, BuilderNodes, Draft, MethodChoice};
+use mosb_api::{BuildOn, RenderedConfig};
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic as _;
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::api::{BuildName, BuildOn};
 use crate::plan::{BaseName, BuilderNodes};
+use mosb_api::{BuildName, BuildOn};
 use mosb_image::{PinnedRef, Platform, RepoRef};
 
 /// Key of the document in the first ConfigMap of the rendered config.

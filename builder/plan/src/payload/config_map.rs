@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::api::{BuildName, RenderedConfig, label_value, labels, object_name, shortened};
+use mosb_api::{BuildName, RenderedConfig, label_value, labels, object_name, shortened};
 
 /// Bytes in one ConfigMap. The API server refuses more than 1 MiB of data; the rest is left for
 /// keys, labels, and what the server adds.

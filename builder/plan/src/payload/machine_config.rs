@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::config_map::{ConfigMap, DATA_LIMIT};
 use super::{Error, MACHINE_CONFIG_KEY, gzip};
-use crate::api::{BuildName, RENDERED_LIMIT, RenderedConfig};
+use mosb_api::{BuildName, RENDERED_LIMIT, RenderedConfig};
 use mosb_image::Digest;
 
 /// Annotation: which part of how many, `2/3`.

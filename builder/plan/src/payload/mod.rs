@@ -17,10 +17,10 @@ pub use machine_config::{pack, unpack, unpack_texts};
 
 use mosb_types::Diagnostic;
 
-use crate::api::BuildName;
 use crate::plan::{BuildPlan, BuildRequest, MountedError};
 use config_map::DATA_LIMIT;
 use context::{FOLDER, What};
+use mosb_api::BuildName;
 
 /// Key of the Containerfile in its ConfigMap.
 pub const CONTAINERFILE_KEY: &str = "Containerfile";

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::labels;
+use mosb_api::labels;
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic;
 

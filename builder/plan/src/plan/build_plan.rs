@@ -14,7 +14,7 @@ use super::build_context::BuildContext;
 use super::inputs::Inputs;
 use super::method::{Method, MethodChoice};
 use super::prepared::PreparedBase;
-use crate::api::{BuildName, BuildOn, RenderedConfig};
+use mosb_api::{BuildName, BuildOn, RenderedConfig};
 
 /// All decisions about a build, with their reasons.
 #[derive(Debug, Clone)]

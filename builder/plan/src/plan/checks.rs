@@ -12,7 +12,7 @@ use super::base::{Base, MODULES, is_root};
 use super::build_plan::BuildRequest;
 use super::method::{MethodChoice, Reason};
 use super::{Error, packages};
-use crate::api::labels;
+use mosb_api::labels;
 
 /// What is known when a build is checked.
 #[derive(Debug, Clone, Copy)]

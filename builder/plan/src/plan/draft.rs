@@ -12,8 +12,8 @@ use super::prepared::{
 };
 use super::var_files::{self, VarPaths};
 use super::{Error, kernel_arguments, update_units};
-use crate::api::rollout::MachinePart;
-use crate::api::{BuildName, BuildOn, KernelType, RenderedConfig};
+use mosb_api::rollout::MachinePart;
+use mosb_api::{BuildName, BuildOn, KernelType, RenderedConfig};
 use mosb_ignition as ignition;
 use mosb_image::Digest;
 use mosb_image::overlay::{LayerEntry, Overlay};

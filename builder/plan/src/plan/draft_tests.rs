@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::api::RenderedConfig;
 use crate::plan::{Base, BaseName, BuildContext, ContextEntry};
+use mosb_api::RenderedConfig;
 use mosb_image::tree::OwnedEntry;
 
 fn request(path: &str, build_on: BuildOn, method: MethodChoice) -> BuildRequest {

@@ -14,7 +14,7 @@ use super::base::base_annotations;
 use super::build_context::BuildContext;
 use super::build_plan::BuildRequest;
 use super::method::Method;
-use crate::api::{BuildName, PoolName, labels};
+use mosb_api::{BuildName, PoolName, labels};
 
 /// Which bytes this version makes of the same inputs: the label `mosb.dev/format`. Raised only when
 /// the bytes of an image change, so that a new version of mosb alone names no other images.

@@ -4,7 +4,7 @@
 //! image. Whether a config wants arguments depends on the config alone, so that the names of a build
 //! need no base.
 
-use crate::api::rollout::MachinePart;
+use mosb_api::rollout::MachinePart;
 use mosb_types::{Finding, canonical_json};
 
 /// The file in the image (bootc, "Kernel arguments"). At an update, bootc adds what is new in it to

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::api::RenderedConfig;
+use mosb_api::RenderedConfig;
 
 /// The pull secret of a machine, where kubelet and CRI-O read it.
 pub const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
@@ -150,7 +150,7 @@ mod tests {
 
     fn rendered(name: char, edit: impl FnOnce(&mut Value)) -> RenderedConfig {
         let mut config = json!({
-            "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+            "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig",
             "metadata": { "name": format!("rendered-worker-{}", name.to_string().repeat(32)) },
             "spec": { "config": { "ignition": { "version": "3.5.0" } } },
         });

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::api::RenderedConfig;
-use crate::api::rollout::MachinePart;
+use mosb_api::RenderedConfig;
+use mosb_api::rollout::MachinePart;
 use mosb_ignition::{Config, Document};
 
 /// The user whose keys and password a machine takes on from a config after its installation.
@@ -129,7 +129,7 @@ mod tests {
             config["ignition"] = json!({ "version": "3.5.0" });
         }
         let config = json!({
-            "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+            "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig",
             "metadata": { "name": format!("rendered-worker-{}", digit.to_string().repeat(32)) },
             "spec": { "kernelArguments": arguments, "config": config },
         });

@@ -1,7 +1,7 @@
 //! Extensions and kernels as packages, by the tables of the Machine Config Operator's builder.
 
 use super::build_plan::BuildRequest;
-use crate::api::{EXTENSIONS, KernelType};
+use mosb_api::{EXTENSIONS, KernelType};
 use mosb_image::Platform;
 
 /// `spec.extensions` → packages.

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::inputs::Inputs;
-use crate::api::{PoolName, RenderedName, is_digest_format};
+use mosb_api::{PoolName, RenderedName, is_digest_format};
 use mosb_image::{ImageRef, PinnedRef, ReferenceError};
 use mosb_types::{Diagnostic, Finding};
 

@@ -1,7 +1,7 @@
 //! The repository that `spec.renderedImagePushSpec` names, checked: registries take it, and a
 //! status can hold its images.
 
-use crate::api::{is_digest_format, is_tag_format};
+use mosb_api::{is_digest_format, is_tag_format};
 use mosb_image::{Digest, ImageRef, ReferenceError, RepoRef};
 
 /// So much of a wrong one is quoted: one more than any right one has.

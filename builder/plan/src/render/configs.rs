@@ -11,7 +11,7 @@ use mosb_types::{Finding, canonical_json, canonical_value};
 
 use super::attribute::Attributed;
 use super::{Component, Error};
-use crate::api::{NameError, PoolName, RenderedName};
+use mosb_api::{NameError, PoolName, RenderedName};
 
 #[derive(Debug)]
 pub(super) struct Merged {

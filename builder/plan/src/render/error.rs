@@ -7,7 +7,7 @@ use mosb_types::{Diagnostic, Finding};
 
 use super::explain::Explanation;
 use super::reconcile::{Update, unreconcilable};
-use crate::api::{RenderedConfig, RenderedConfigError};
+use mosb_api::{RenderedConfig, RenderedConfigError};
 
 /// Each message names object, cause and remedy.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -45,7 +45,7 @@ pub enum Error {
     /// Larger than an API server accepts.
     #[error(
         "{name}: {size} bytes of JSON; a rendered MachineConfig has at most {}: move large files out of the MachineConfigs, of which {largest} is the largest",
-        crate::api::RENDERED_LIMIT
+        mosb_api::RENDERED_LIMIT
     )]
     #[diagnostic(code = "rendered-too-large", class = InvalidInput)]
     TooLarge {

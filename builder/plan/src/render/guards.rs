@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Component, MASTER, Request, WORKER};
-use crate::api::{LabelSelector, PoolSettings, Selector, labels};
+use mosb_api::{LabelSelector, PoolSettings, Selector, labels};
 use mosb_types::Finding;
 
 /// Rejects a ControllerConfig that the cluster is updating, and a pool whose KubeletConfig has no

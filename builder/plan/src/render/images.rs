@@ -3,7 +3,7 @@
 
 use super::settings::{Of, Settings};
 use super::{Component, Request, select, settings};
-use crate::api::is_component_name;
+use mosb_api::is_component_name;
 use mosb_image::ImageRef;
 use mosb_types::Finding;
 

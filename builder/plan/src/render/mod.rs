@@ -36,7 +36,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::api::{
+use mosb_api::{
     ControllerConfig, MachineConfig, MachineConfigPool, PoolName, PoolSettings, RENDERED_LIMIT,
     RenderedConfig, labels,
 };
@@ -204,7 +204,7 @@ fn object(request: &Request, name: &str, images: &images::Images, spec: Value) -
     let mut metadata = json!({ "name": name, "annotations": annotations });
     if let Some(pool) = &request.pool_object {
         let mut owner = json!({
-            "apiVersion": crate::api::API_VERSION, "kind": "MachineConfigPool", "name": request.pool.as_str(),
+            "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfigPool", "name": request.pool.as_str(),
             "controller": true, "blockOwnerDeletion": true,
         });
         if let Some(uid) = &pool.metadata.uid {
@@ -212,7 +212,7 @@ fn object(request: &Request, name: &str, images: &images::Images, spec: Value) -
         }
         metadata["ownerReferences"] = json!([owner]);
     }
-    let mut object = json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig", "metadata": metadata });
+    let mut object = json!({ "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig", "metadata": metadata });
     object["spec"] = spec;
     object
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Error;
-use crate::api::RenderedConfig;
 use crate::plan::{CORE, OF_CORE};
+use mosb_api::RenderedConfig;
 use mosb_ignition::{self as ignition, Document};
 use mosb_types::Finding;
 
@@ -206,7 +206,7 @@ mod tests {
     fn rendered(mut config: Value, fips: bool) -> RenderedConfig {
         config["ignition"]["version"] = json!("3.5.0");
         RenderedConfig::from_value(json!({
-            "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+            "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig",
             "metadata": { "name": "rendered-worker-0123456789abcdef0123456789abcdef" },
             "spec": { "config": config, "fips": fips },
         }))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use mosb_types::Finding;
 
 use super::{Component, MASTER, Request, WORKER};
-use crate::api::{self, PoolName, RenderedName, Selector, labels};
+use mosb_api::{self as api, PoolName, RenderedName, Selector, labels};
 
 /// The pool's MachineConfigs, and problems of all inputs.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The settings beside the Ignition config, merged.
 
 use super::Component;
-use crate::api::{EXTENSIONS, KernelType, MachineSettings};
+use mosb_api::{EXTENSIONS, KernelType, MachineSettings};
 use mosb_types::Finding;
 
 /// A value, and the number of the MachineConfig that gives it.

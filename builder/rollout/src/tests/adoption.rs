@@ -5,7 +5,7 @@ use super::views::{annotations, carry_out, change};
 use crate::RolloutEffect;
 use crate::effect::Action;
 use crate::*;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 
 #[test]
 fn machines_adopt_before_they_reboot_once_somebody_asks_for_it() {

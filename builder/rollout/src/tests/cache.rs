@@ -10,11 +10,11 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::node_job::node_job;
 use crate::*;
+use mosb_api::labels;
+use mosb_api::rollout::NodeTarget;
 use mosb_cluster::cluster_cache::{
     CONTROLLER_WATCHES, ClusterCache, MACHINES, NODE_JOBS, POOL_WATCHES, SeenMachine,
 };
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::NodeTarget;
 use mosb_reconcile::watch::WatchState;
 
 /// Pools `worker`, `infra` and `gpu`, and a machine of `worker`.

@@ -5,7 +5,7 @@ use super::machine::FakeNode;
 use super::stories::{most_slots, rolling, running, status};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

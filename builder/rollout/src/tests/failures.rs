@@ -5,7 +5,7 @@ use super::machine::FakeNode;
 use super::stories::{rolling, running, status};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use std::time::Duration;
 
 pub(super) const HALF_AN_HOUR: Duration = Duration::from_secs(31 * 60);

@@ -6,7 +6,7 @@ use super::machine::FakeNode;
 use super::stories::{rolling, running, status};
 use super::views::{carry_out, change};
 use crate::*;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use std::time::Duration;
 
 /// Its health check goes back once it is in service again.

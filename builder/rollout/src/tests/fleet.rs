@@ -12,9 +12,9 @@ use serde_json::json;
 use super::machine::{FakeJob, FakeNode};
 use crate::seen_times::SeenTimes;
 use crate::*;
+use mosb_api::rollout::PinnedBuild;
+use mosb_api::*;
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::rollout::PinnedBuild;
-use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 
 pub const STOCK_IMAGE: u32 = 0;

@@ -6,8 +6,8 @@ use crate::observe::{NO_POOL, affected_pools};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use mosb_api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, SeenMachine, Trigger};
-use mosb_plan::api::{MachineConfigPool, MachineOsConfig, Metadata, labels};
 
 /// A machine that a budget holds in its drain.
 fn draining() -> Fleet {

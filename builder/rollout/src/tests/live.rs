@@ -6,8 +6,8 @@ use super::stories::{running, status};
 use super::views::carry_out;
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::History;
+use mosb_api::labels;
+use mosb_api::rollout::History;
 use std::time::Duration;
 
 /// A pool whose machines run build 1; build 2 came into service, and differs in such files only.

@@ -2,11 +2,11 @@
 
 use super::fleet::{arguments_of, keys_of};
 use crate::*;
+use mosb_api::rollout::*;
+use mosb_api::{Metadata, labels};
 use mosb_cluster::cluster_cache::SeenMachine;
 use mosb_cluster::node_pool::may_run_etcd;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::*;
-use mosb_plan::api::{Metadata, labels};
 use std::collections::BTreeSet;
 
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use super::machine::{FakeJob, FakeNode};
 use super::stories::{running, status};
 use super::views::carry_out;
 use crate::*;
+use mosb_api::labels;
 use mosb_image::Digest;
-use mosb_plan::api::labels;
 use std::time::Duration;
 
 /// A pool whose machines have build 1 with arguments 1 and keys 1.

@@ -8,7 +8,7 @@ use super::fleet::*;
 use super::machine::FakeNode;
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use std::time::Duration;
 
 /// What a user, the cluster or chance does; to this pool, or to its machines.

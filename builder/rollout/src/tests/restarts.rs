@@ -4,7 +4,7 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use mosb_plan::api::{Metadata, labels};
+use mosb_api::{Metadata, labels};
 use std::time::Duration;
 
 #[test]

@@ -5,8 +5,8 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::Slot;
+use mosb_api::labels;
+use mosb_api::rollout::Slot;
 use std::time::Duration;
 
 const ARCHITECTURE: &str = "kubernetes.io/arch";

@@ -3,8 +3,8 @@
 use super::fleet::*;
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use mosb_plan::api::rollout::{History, STOCK};
-use mosb_plan::api::{condition, labels};
+use mosb_api::rollout::{History, STOCK};
+use mosb_api::{condition, labels};
 
 /// A pool with this mode whose machines run build 1; build 2 is in service.
 pub fn rolling(machines: usize, mode: &str) -> Fleet {

@@ -6,8 +6,8 @@ use crate::decide::RolloutDecision;
 use crate::desired_target::Desired;
 use crate::effect::{Action, RolloutEffect};
 use crate::job_request::LoginGrant;
-use mosb_plan::api::rollout::RolloutMode;
-use mosb_plan::api::{MachineOsBuild, labels};
+use mosb_api::rollout::RolloutMode;
+use mosb_api::{MachineOsBuild, labels};
 
 fn desired(edit: impl FnOnce(&mut Fleet)) -> Desired {
     let mut fleet = Fleet::new(1);

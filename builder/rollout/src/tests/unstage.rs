@@ -4,7 +4,7 @@
 use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::*;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use std::time::Duration;
 
 /// Machines of the pool that have any image staged.

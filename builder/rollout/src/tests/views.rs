@@ -3,8 +3,8 @@
 use super::fleet::*;
 use super::stories::{rolling, running};
 use crate::*;
-use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
-use mosb_plan::api::{Metadata, labels};
+use mosb_api::rollout::{PinnedBuild, RolloutMode};
+use mosb_api::{Metadata, labels};
 use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
 use mosb_types::Diagnostic as _;
 use serde_json::json;
@@ -393,7 +393,7 @@ fn the_phase_of_a_pool_is_that_of_its_machines() {
         ("MachinesFailed", RolloutPhase::Failed),
         ("RegistryFailed", RolloutPhase::Progressing),
     ] {
-        snapshot.pool.status.conditions = vec![mosb_plan::api::Condition {
+        snapshot.pool.status.conditions = vec![mosb_api::Condition {
             kind: "RolloutDegraded".to_owned(),
             status: "True".to_owned(),
             reason: reason.to_owned(),

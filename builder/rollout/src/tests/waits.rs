@@ -4,7 +4,7 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::RefusedWrites;
 use crate::*;
-use mosb_plan::api::{Condition, labels};
+use mosb_api::{Condition, labels};
 use std::time::Duration;
 
 pub fn updating(fleet: &Fleet) -> String {

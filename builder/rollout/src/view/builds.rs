@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::machine_state::MachineState;
 use crate::snapshot::RolloutSnapshot;
+use mosb_api::rollout::{History, PinnedBuild};
+use mosb_api::{MachineOsBuild, labels};
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::rollout::{History, PinnedBuild};
-use mosb_plan::api::{MachineOsBuild, labels};
 
 /// A build, or an image that was in service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -7,10 +7,10 @@ use serde::Serialize;
 use crate::machine_state::{BOOT_FULL, MachineState};
 use crate::node_patch::NodeState;
 use crate::observe::machine;
+use mosb_api::labels;
+use mosb_api::rollout::EtcReport;
 use mosb_cluster::cluster_cache::{ClusterCache, SeenMachine};
 use mosb_cluster::node_pool::{NodePool, PoolSelectors};
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::EtcReport;
 
 /// A node, and which images it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -15,9 +15,9 @@ use crate::machine_state::MachineState;
 use crate::node_patch::NodeState;
 use crate::reason::{MACHINES_FAILED, PASSING, RolloutPhase};
 use crate::snapshot::RolloutSnapshot;
+use mosb_api::rollout::{PinnedBuild, RolloutMode};
+use mosb_api::{Condition, condition, labels};
 use mosb_cluster::status::{NOT_ENABLED, ROLLOUT_DEGRADED};
-use mosb_plan::api::rollout::{PinnedBuild, RolloutMode};
-use mosb_plan::api::{Condition, condition, labels};
 
 /// Conditions of a pool that a roll-out writes.
 const CONDITIONS: [&str; 5] = ["Updated", "Updating", "NodeDegraded", "Degraded", ROLLOUT_DEGRADED];

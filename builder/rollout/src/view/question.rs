@@ -4,9 +4,9 @@ use super::target::TargetView;
 use crate::machine_state::MachineState;
 use crate::slots::max_unavailable;
 use crate::snapshot::RolloutSnapshot;
+use mosb_api::labels;
+use mosb_api::rollout::PinnedBuild;
 use mosb_cluster::target::{Pin, by_pin, live_images};
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::PinnedBuild;
 
 /// None if no machine changes.
 pub(super) fn question(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {

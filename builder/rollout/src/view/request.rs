@@ -14,10 +14,10 @@ use crate::adopts;
 use crate::desired_target::{Desired, rival_names, served};
 use crate::machine_state::MachineState;
 use crate::snapshot::RolloutSnapshot;
+use mosb_api::rollout::{History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
+use mosb_api::{MachineOsConfig, labels};
 use mosb_cluster::name_list::name_list;
 use mosb_image::{Digest, ImageRef};
-use mosb_plan::api::rollout::{History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
-use mosb_plan::api::{MachineOsConfig, labels};
 
 /// What a person asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Why a request about a roll-out is refused.
 
-use mosb_plan::api::AnnotationError;
+use mosb_api::AnnotationError;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, mosb_types::Diagnostic)]

@@ -6,8 +6,8 @@
 
 use crate::machine_state::{MachineState, SlotAnnotation};
 use crate::snapshot::{Machine, RolloutSnapshot};
+use mosb_api::rollout::Slot;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::Slot;
 
 /// A machine that tries its target again.
 #[derive(Debug, Clone, PartialEq, Eq)]

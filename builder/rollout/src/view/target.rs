@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::desired_target::Desired;
 use crate::machine_state::MachineState;
 use crate::snapshot::RolloutSnapshot;
+use mosb_api::labels;
+use mosb_api::rollout::{NodeTarget, PinnedBuild};
 use mosb_image::Digest;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::{NodeTarget, PinnedBuild};
 
 /// What the machines of a pool should run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -108,9 +108,7 @@ impl BootImageKind {
             Self::KubevirtMachineTemplate => {
                 (INFRASTRUCTURE, "KubevirtMachineTemplate", "kubevirtmachinetemplates")
             }
-            Self::BootImageHistory => {
-                (mosb_plan::api::GROUP, "BootImageHistory", "bootimagehistories")
-            }
+            Self::BootImageHistory => (mosb_api::GROUP, "BootImageHistory", "bootimagehistories"),
             Self::BootImageStatus => ("mosb.dev", "BootImageStatus", "bootimagestatuses"),
             Self::MachineConfiguration => {
                 (OPERATOR, "MachineConfiguration", "machineconfigurations")

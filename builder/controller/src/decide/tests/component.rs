@@ -5,8 +5,8 @@ use super::fake_seed::*;
 use super::rows::is_idle;
 use super::seed::{is_in_service, seeded_condition};
 use crate::*;
+use mosb_api::*;
 use mosb_cluster::status::EventReason;
-use mosb_plan::api::*;
 
 const COMPONENT: &str = "10-prebuiltimage-osimageurl-worker";
 const MISSPELT: &str = "10-prebuildimage-osimageurl-worker";

@@ -6,7 +6,7 @@ use std::path::Path;
 use expect_test::expect_file;
 
 use super::fake_cluster::*;
-use mosb_plan::api::*;
+use mosb_api::*;
 use mosb_types::ErrorClass;
 
 /// Appends the events since the last call, below what happened.

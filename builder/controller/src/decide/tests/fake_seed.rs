@@ -3,8 +3,8 @@
 use super::fake_cluster::FakeCluster;
 use super::server::{Versions, next_version};
 use crate::*;
+use mosb_api::*;
 use mosb_image::Digest;
-use mosb_plan::api::*;
 use mosb_reconcile::write::{Patch, Target};
 
 /// The pre-built image, and the release's own.

@@ -2,7 +2,7 @@
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
-use mosb_plan::api::*;
+use mosb_api::*;
 use mosb_types::ErrorClass;
 
 use BuildCondition::{Failed, Succeeded};

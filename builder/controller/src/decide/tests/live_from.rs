@@ -2,8 +2,8 @@
 
 use super::fake_cluster::*;
 use crate::PoolReason;
+use mosb_api::labels;
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::labels;
 
 /// A pool of a cluster that rolls out, with an image in service and the setting.
 fn fake() -> FakeCluster {

@@ -3,9 +3,9 @@
 
 use super::fake_cluster::*;
 use crate::PoolReason;
+use mosb_api::labels;
+use mosb_api::rollout::MachinePart;
 use mosb_image::Digest;
-use mosb_plan::api::labels;
-use mosb_plan::api::rollout::MachinePart;
 
 /// A pool of a cluster that rolls out, with an image in service.
 fn fake() -> FakeCluster {

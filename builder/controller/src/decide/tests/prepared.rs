@@ -3,11 +3,11 @@
 use super::fake_cluster::*;
 use super::rows::is_idle;
 use crate::*;
+use mosb_api::*;
 use mosb_build::JobMethod;
 use mosb_build::result::{Outcome, PreparedImage};
 use mosb_cluster::status::EventReason;
 use mosb_image::Digest;
-use mosb_plan::api::*;
 
 use BuildCondition::Succeeded;
 

@@ -2,8 +2,8 @@
 
 use super::fake_cluster::*;
 use crate::*;
+use mosb_api::*;
 use mosb_cluster::status::EventReason;
-use mosb_plan::api::*;
 use mosb_reconcile::EarlierProblem;
 use mosb_types::ErrorClass;
 

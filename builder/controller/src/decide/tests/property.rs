@@ -7,7 +7,7 @@ use serde_json::json;
 use super::fake_cluster::*;
 use super::fake_seed::*;
 use crate::*;
-use mosb_plan::api::*;
+use mosb_api::*;
 use mosb_types::ErrorClass;
 
 /// What a user, the cluster or chance does.

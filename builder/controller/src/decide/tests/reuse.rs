@@ -4,7 +4,7 @@
 use super::fake_cluster::*;
 use super::rows::is_idle;
 use crate::*;
-use mosb_plan::api::*;
+use mosb_api::*;
 use mosb_types::ErrorClass;
 
 #[test]

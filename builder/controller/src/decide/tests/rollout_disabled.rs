@@ -1,8 +1,8 @@
 //! A roll-out is asked for, and the controller runs without `--rollout`.
 
 use super::fake_cluster::*;
+use mosb_api::{Condition, condition, labels};
 use mosb_cluster::status::ROLLOUT_DEGRADED;
-use mosb_plan::api::{Condition, condition, labels};
 
 fn reported(fake: &FakeCluster) -> Option<Condition> {
     let pool = fake.snapshot.pool.as_ref().unwrap();

@@ -6,11 +6,11 @@ use super::fake_cluster::*;
 use crate::workload::Workload;
 use crate::*;
 use k8s_openapi::api::core::v1::PodSpec;
+use mosb_api::*;
 use mosb_build::JobMethod;
 use mosb_build::result::{Outcome, PreparedImage};
 use mosb_cluster::status::EventReason;
 use mosb_image::Digest;
-use mosb_plan::api::*;
 use mosb_types::ErrorClass;
 
 use BuildCondition::{Building, Prepared, Succeeded};

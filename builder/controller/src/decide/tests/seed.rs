@@ -4,8 +4,8 @@ use super::fake_cluster::*;
 use super::fake_seed::*;
 use super::rows::is_idle;
 use crate::*;
+use mosb_api::*;
 use mosb_cluster::status::EventReason;
-use mosb_plan::api::*;
 use mosb_reconcile::EarlierProblem;
 use mosb_types::ErrorClass;
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::fake_cluster::*;
 use super::fake_seed::*;
 use crate::*;
-use mosb_plan::api::*;
+use mosb_api::*;
 
 /// The final state, without times and random values.
 fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {

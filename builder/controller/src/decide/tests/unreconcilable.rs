@@ -1,7 +1,7 @@
 //! The rendered config changes in what machines can't take on without a reinstallation.
 
 use super::fake_cluster::*;
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use mosb_types::Finding;
 
 const BLOCKED: &str = "Unreconcilable";

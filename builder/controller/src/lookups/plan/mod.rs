@@ -18,13 +18,13 @@ use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::lookup::{PlanLookup, Planned};
 use crate::observe::machine_role;
 use crate::workload::{MachineRole, OpenShiftSource, mounts};
+use mosb_api::cluster_settings::Proxy;
+use mosb_api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
 use mosb_build::{JobMethod, NamedSecret};
 use mosb_cluster::cluster_cache::{ClusterCache, OPENSHIFT_BUILDS};
 use mosb_cluster::resolver::get_rendered_config;
 use mosb_image::{ImageRef, PinnedRef, RepoRef};
-use mosb_plan::api::cluster_settings::Proxy;
-use mosb_plan::api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_plan::containerfile::{self, Split};
 use mosb_plan::payload::{self, BuildSpec, CONTAINERFILE_KEY, PreparedImageUse, TRUST_BUNDLE_KEY};
 use mosb_plan::plan::{

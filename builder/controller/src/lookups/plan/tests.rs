@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
+use mosb_api::rollout::MachinePart;
+use mosb_api::{BuildOn, Metadata, RecordedBase, RenderedConfig, labels};
 use mosb_cluster::cluster_cache::SeenNode;
 use mosb_image::Digest;
-use mosb_plan::api::rollout::MachinePart;
-use mosb_plan::api::{BuildOn, Metadata, RecordedBase, RenderedConfig, labels};
 use mosb_plan::plan::{Base, BaseName};
 use mosb_types::ErrorClass;
 

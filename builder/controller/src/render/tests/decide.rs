@@ -224,7 +224,7 @@ fn a_rendered_config_is_written_completely() {
     let Action::Patch(target, patch) = &decision.actions[2] else {
         panic!("{decision:?}");
     };
-    let reference = |name: &str| json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig", "name": name });
+    let reference = |name: &str| json!({ "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig", "name": name });
     let mut configuration = reference(NEW);
     configuration["source"] = json!([reference("00-worker"), reference("50-infra")]);
     for field in ["fieldPath", "namespace", "resourceVersion", "uid"] {
@@ -366,8 +366,8 @@ fn unreferenced_rendered_configs_are_deleted_except_the_newest() {
 #[test]
 fn an_existing_rendered_config_is_checked_for_content_and_owner() {
     let object = |spec: &str, uid: Option<&str>| {
-        let owner = |uid: &str| json!([{ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
-        json!({ "apiVersion": mosb_plan::api::API_VERSION, "kind": "MachineConfig",
+        let owner = |uid: &str| json!([{ "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": uid, "controller": true }]);
+        json!({ "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig",
             "metadata": { "name": NEW, "ownerReferences": uid.map(owner) }, "spec": { "osImageURL": spec } })
     };
     let wanted = object("a", Some(POOL));

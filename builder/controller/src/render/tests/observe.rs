@@ -140,7 +140,7 @@ fn observe_settings(cache: &ClusterCache) -> Value {
 #[test]
 fn a_recorded_base_is_pinned_or_is_the_stream() {
     use crate::render::lookups::request;
-    use mosb_plan::api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
+    use mosb_api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
     let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
     let of = |settings: Value, recorded: Option<String>| {
         let cache = cache();

@@ -11,9 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Workload;
 use super::pod::is_held_back;
+use mosb_api::job_name;
 use mosb_build::JobResult;
 use mosb_build::result::Outcome;
-use mosb_plan::api::job_name;
 
 /// The state of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use jiff::SignedDuration;
 
 use super::Observation;
 use crate::workload::NoResultCause;
+use mosb_api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, Phases, Step};
-use mosb_plan::api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
 use mosb_types::ErrorClass;
 
 /// Reasons for which a retry would fail again: the instructions or their inputs are wrong.

@@ -15,13 +15,13 @@ use requests::*;
 
 use super::*;
 use crate::snapshot::BuildNodes;
+use mosb_api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
+use mosb_api::{BuildOn, ImageBuilderType, LabelSelector, yaml};
 use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};
 use mosb_cluster::node_pool::CONTROL_PLANE_LABELS;
 use mosb_cluster::object::is_workload_owner;
 use mosb_image::Digest;
 use mosb_image::signature_policy::{Requirement, SignaturePolicy};
-use mosb_plan::api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
-use mosb_plan::api::{BuildOn, ImageBuilderType, LabelSelector, yaml};
 use mosb_plan::payload::{
     BUILD_SPEC_KEY, BuildSpec, CONTAINERFILE_KEY, ConfigMap, ContextMap, MACHINE_CONFIG_KEY,
     ObjectMeta, PreparedImageUse, TRUST_BUNDLE_KEY,
@@ -201,7 +201,7 @@ fn names_and_labels_fit_whatever_the_pool_is_called() {
     let all = inputs.iter().map(Input::metadata).chain([&job.metadata]);
     for metadata in all {
         let name = metadata.name.as_ref().unwrap();
-        assert!(mosb_plan::api::is_object_name(name), "{name}");
+        assert!(mosb_api::is_object_name(name), "{name}");
         for (key, value) in metadata.labels.iter().flatten() {
             assert!(value.len() <= 63, "{key} of {name}");
         }

@@ -38,9 +38,9 @@ pub(super) fn logins(registry: &str, password: &str) -> DockerConfigJson {
 
 pub(super) fn direct_of(pool: &str) -> JobRequest {
     let digest = |text: &str| Digest::of(text.as_bytes());
-    let pool: mosb_plan::api::PoolName = pool.parse().unwrap();
-    let build = mosb_plan::api::BuildName::new(&pool, HEX).unwrap();
-    let name = mosb_plan::api::object_name("mc", &build);
+    let pool: mosb_api::PoolName = pool.parse().unwrap();
+    let build = mosb_api::BuildName::new(&pool, HEX).unwrap();
+    let name = mosb_api::object_name("mc", &build);
     let os: mosb_image::RepoRef = "quay.io/acme/coreos".parse().unwrap();
     let secret = |name: &str, registry, password| NamedSecret {
         name: name.to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn containerfile() -> JobRequest {
 }
 
 fn with_containerfile(mut request: JobRequest, text: &str) -> JobRequest {
-    let name = mosb_plan::api::object_name("containerfile", &request.spec.build);
+    let name = mosb_api::object_name("containerfile", &request.spec.build);
     request.payload.push(carried(name, &[(CONTAINERFILE_KEY, text)], &[]));
     request.spec.containerfile = Some(Path::new(mounts::CONTAINERFILE).join(CONTAINERFILE_KEY));
     request
@@ -148,8 +148,8 @@ pub(super) fn degraded() -> JobRequest {
 /// Every input there is, of a config in two parts.
 pub(super) fn everything() -> JobRequest {
     let mut request = containerfile();
-    let trust = mosb_plan::api::object_name("additionaltrustbundle", &request.spec.build);
-    let second = mosb_plan::api::object_name("mc", &request.spec.build) + "-2";
+    let trust = mosb_api::object_name("additionaltrustbundle", &request.spec.build);
+    let second = mosb_api::object_name("mc", &request.spec.build) + "-2";
     request.payload[0].metadata.name += "-1";
     request.payload.insert(1, carried(second, &[(MACHINE_CONFIG_KEY, "more")], &[]));
     request.payload.push(carried(trust, &[], &[(TRUST_BUNDLE_KEY, "UEVN")]));

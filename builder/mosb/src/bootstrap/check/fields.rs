@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mosb_plan::api::{MachineOsConfig, NameError, PoolName, is_object_name};
+use mosb_api::{MachineOsConfig, NameError, PoolName, is_object_name};
 use mosb_plan::{containerfile, plan};
 
 const MAX_CONTENT_CHARS: usize = 4096;

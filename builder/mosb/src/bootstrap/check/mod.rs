@@ -7,9 +7,9 @@ pub use fields::invalid_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mosb_api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_build::{NamedSecret, pull_only_login, pull_permission};
 use mosb_image::{PinnedRef, RepoRef};
-use mosb_plan::api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_plan::plan;
 use mosb_types::{Diagnostic as _, Finding};
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::super::manifest::{Manifest, Manifests};
 use super::super::secrets::{Secrets, data};
 use super::ValidationOptions;
-use mosb_plan::api::cluster_settings::CONFIG_KEY;
-use mosb_plan::api::{ClusterObjects, ClusterSettings, labels};
+use mosb_api::cluster_settings::CONFIG_KEY;
+use mosb_api::{ClusterObjects, ClusterSettings, labels};
 use mosb_types::Finding;
 
 /// The settings for all pools: ConfigMap `mosb-config`, merged over the cluster's own objects.

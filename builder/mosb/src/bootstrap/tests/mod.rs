@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use mosb_api::{API_VERSION, labels, yaml};
 use mosb_build::SecretObject;
 use mosb_ignition::Contents;
-use mosb_plan::api::{API_VERSION, labels, yaml};
 use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
 use mosb_types::{Diagnostic as _, Secret};
 

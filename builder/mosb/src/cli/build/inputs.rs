@@ -10,10 +10,10 @@ use crate::cli::arguments::{self, usage};
 use crate::cli::error::Error;
 use crate::cli::input::{self, Input};
 use crate::cli::{Failure, Result};
+use mosb_api::BuildOn;
 use mosb_build::buildah::Volume;
 use mosb_build::resolve::{Unresolved, UnresolvedBase};
 use mosb_image::{ImageRef, Platform};
-use mosb_plan::api::BuildOn;
 use mosb_plan::plan::{BuildRequest, MethodChoice, Stage, default_build_on};
 use mosb_registry::{Source, Target};
 

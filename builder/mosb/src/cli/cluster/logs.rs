@@ -8,8 +8,8 @@ use super::Cluster;
 use super::rebuild::opted_in;
 use crate::cli::error::Error;
 use crate::cli::{ExitCode, Result};
+use mosb_api::BuildName;
 use mosb_controller::{self as controller, ClusterCache, LogLine};
-use mosb_plan::api::BuildName;
 
 /// Shows the log of a build's pod, container by container
 ///

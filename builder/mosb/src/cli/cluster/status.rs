@@ -9,8 +9,8 @@ use crate::cli::context::Session;
 use crate::cli::output::Object;
 use crate::cli::page::Page;
 use crate::cli::{ExitCode, Result};
+use mosb_api::labels;
 use mosb_controller::{self as controller, ClusterCache, PoolView};
-use mosb_plan::api::labels;
 
 /// Shows for each pool of a cluster why it is or isn't building
 ///

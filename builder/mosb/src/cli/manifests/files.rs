@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cli::error::Error;
 use crate::cli::input::Input;
-use mosb_plan::api::yaml::{self, Limits};
+use mosb_api::yaml::{self, Limits};
 use mosb_types::{Diagnostic as _, Finding};
 
 /// A file of manifests.

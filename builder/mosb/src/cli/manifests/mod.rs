@@ -16,9 +16,9 @@ use serde_json::Value;
 use self::files::Content;
 use super::input::Input;
 use crate::bootstrap::{self, Manifest};
+use mosb_api::cluster_settings::CONFIG_MAP;
+use mosb_api::{API_VERSION, foreign_config};
 use mosb_build::SecretObject;
-use mosb_plan::api::cluster_settings::CONFIG_MAP;
-use mosb_plan::api::{API_VERSION, foreign_config};
 use mosb_plan::render::Component;
 use mosb_types::{Finding, Secret};
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
+use mosb_api::{labels, yaml};
 use mosb_ignition::Contents;
-use mosb_plan::api::{labels, yaml};
 use mosb_plan::render::{self, Outcome};
 
 fn sorted(text: &str) -> Manifests {

@@ -18,11 +18,11 @@ use super::page::Page;
 use super::settings::Format;
 use super::{ExitCode, Failure, Result, print_failure};
 use crate::cli;
+use mosb_api::rollout::{MachinePart, NodeReport, NodeTarget, ReportError};
 use mosb_node::{
     Adoption, DesiredState, Difference, Drift, Error, Host, PullAccess, RebootPolicy,
     read_machine_part,
 };
-use mosb_plan::api::rollout::{MachinePart, NodeReport, NodeTarget, ReportError};
 use report::MachineReport;
 
 #[derive(Debug, Subcommand)]

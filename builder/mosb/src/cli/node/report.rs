@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::cli::output::Object;
 use crate::cli::page::Page;
-use mosb_plan::api::rollout::{
+use mosb_api::rollout::{
     self, AttemptedTarget, Deployment, EtcReport, NodeReport, NodeTarget, NodeTool, ReportError,
 };
 

@@ -17,10 +17,10 @@ use super::settings::{Format, Settings};
 use super::{ExitCode, Failure, Result, output};
 use crate::bootstrap::Manifest;
 pub use explanation::RenderExplanation;
+use mosb_api::{ControllerConfig, MachineConfigPool, PoolName, RenderedConfig};
 use mosb_build::fetch::{self, Fetcher, HostHeaders};
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_ignition::snapshot::Contents;
-use mosb_plan::api::{ControllerConfig, MachineConfigPool, PoolName, RenderedConfig};
 use mosb_plan::render::{self, Rendered, Request, Update};
 use mosb_types::{Finding, escape_control};
 

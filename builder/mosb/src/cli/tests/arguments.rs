@@ -20,9 +20,9 @@ use crate::cli::failure::Failure;
 use crate::cli::input::Input;
 use crate::cli::settings::{Environment, Format};
 use crate::cli::typed_format;
+use mosb_api::BuildOn;
 #[cfg(feature = "cluster")]
 use mosb_controller::rollout::RolloutRequest;
-use mosb_plan::api::BuildOn;
 use mosb_plan::plan::MethodChoice;
 
 fn parsed(line: &str) -> Result<Cli, String> {

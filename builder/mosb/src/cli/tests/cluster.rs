@@ -10,10 +10,10 @@ use crate::cli::cluster::nodes::*;
 use crate::cli::cluster::rollout::RolloutResult;
 use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object as _;
+use mosb_api::rollout::RolloutMode;
 use mosb_controller::rollout::{
     BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, TargetView,
 };
-use mosb_plan::api::rollout::RolloutMode;
 use mosb_types::Finding;
 
 fn image(of: &str) -> Option<String> {

@@ -44,11 +44,11 @@ use crate::cli::node::report::MachineReport;
 use crate::cli::output::{API_VERSION, Object, Typed};
 use crate::cli::plan::view::Plan;
 use crate::cli::render::RenderExplanation;
+use mosb_api::ClusterSettings;
 #[cfg(feature = "cluster")]
 use mosb_controller::machine_sets::BootImagesView;
 #[cfg(feature = "cluster")]
 use mosb_node::{Adoption, Drift};
-use mosb_plan::api::ClusterSettings;
 use mosb_types::Finding;
 
 const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -72,8 +72,8 @@ fn looks_like<T: Object>(file: &str, object: &T) {
     let validator = jsonschema::validator_for(&schemas()[T::KIND]).unwrap();
     let problems: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
     assert_eq!(problems, [""; 0], "{file}");
-    let yaml = mosb_plan::api::yaml::to_text(&Typed::new(object));
-    assert_eq!(mosb_plan::api::yaml::parse_one(yaml.as_bytes()).unwrap(), value, "{file}");
+    let yaml = mosb_api::yaml::to_text(&Typed::new(object));
+    assert_eq!(mosb_api::yaml::parse_one(yaml.as_bytes()).unwrap(), value, "{file}");
 }
 
 /// The JSON Schema of an object as it is printed.

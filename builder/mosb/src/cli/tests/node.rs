@@ -3,9 +3,9 @@
 use super::{RENDERED, digest, looks_like};
 use crate::cli::node::report::MachineReport;
 use crate::cli::output::Object as _;
+use mosb_api::rollout::{AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError};
 use mosb_image::Digest;
 use mosb_node::{Adoption, Difference, Drift, HiddenPath, KeptPath};
-use mosb_plan::api::rollout::{AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError};
 use mosb_types::Finding;
 
 #[test]

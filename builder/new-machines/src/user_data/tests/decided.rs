@@ -1,7 +1,7 @@
 //! What is decided, and what it does to the Secret and the condition.
 
 use super::fixture::{Fixture, SECRET, TOKEN, image, pin};
-use mosb_plan::api::labels;
+use mosb_api::labels;
 use mosb_reconcile::waits::SECRET_RECHECK;
 
 /// The image in the files of a machine.

@@ -12,14 +12,14 @@ use crate::snapshot::{Lookup, LookupResults, Snapshot, Subject, UserData};
 use crate::user_data::condition::USER_DATA;
 use crate::user_data::content::{JoinConfig, MachineInputs};
 use crate::user_data::join_tokens::ClusterInfo;
+use mosb_api::rollout::NodeTarget;
+use mosb_api::{
+    ClusterSettings, Condition, MachineOsBuild, MachineOsConfig, RenderedConfig, condition, labels,
+};
 use mosb_build::new_machine::PullFiles;
 use mosb_build::{DOCKER_CONFIG_KEY, DockerConfigJson, PushLogin};
 use mosb_cluster::user_data_secret::FoundSecret;
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::api::rollout::NodeTarget;
-use mosb_plan::api::{
-    ClusterSettings, Condition, MachineOsBuild, MachineOsConfig, RenderedConfig, condition, labels,
-};
 use mosb_reconcile::write::NewStatus;
 use mosb_types::Secret;
 

@@ -8,8 +8,8 @@ use crate::snapshot::{Subject, UserData};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
+use mosb_api::{MachineOsConfig, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
-use mosb_plan::api::{MachineOsConfig, labels};
 
 fn cache(configs: Vec<MachineOsConfig>) -> ClusterCache {
     let cache = ClusterCache::empty("mosb-system");

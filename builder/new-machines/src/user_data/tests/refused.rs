@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::fixture::{Fixture, TOKEN, pin};
 use crate::snapshot::Lookup;
+use mosb_api::{condition, labels};
 use mosb_cluster::user_data_secret::MAX_SECRET_SIZE;
-use mosb_plan::api::{condition, labels};
 use mosb_reconcile::waits::SECRET_REFUSED;
 
 #[test]

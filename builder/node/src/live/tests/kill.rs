@@ -3,7 +3,7 @@
 use super::machine::*;
 use crate::live::live_plan::{LivePlan, Step};
 use crate::report::is_live_incomplete;
-use mosb_plan::api::rollout::NodeTarget;
+use mosb_api::rollout::NodeTarget;
 
 /// Runs the first steps of a plan only, then what comes next, for each number of steps.
 fn killed_anywhere(

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{ContentState, PathState, UnitState};
-use crate::api::RenderedConfig;
 use crate::plan::{ApplyError, Error};
+use mosb_api::RenderedConfig;
 use mosb_ignition::{self as ignition, ContentError, Owner, Resource};
 use mosb_image::Digest;
 

@@ -1,7 +1,7 @@
 //! Tests each change separately, and that no secret is shown.
 
 use super::*;
-use crate::api::RenderedConfig;
+use mosb_api::RenderedConfig;
 use mosb_image::Digest;
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! A prepared base that was made, checked before anything is put on it.
 
 use super::{Prepared, PreparedInputs};
-use crate::api::labels;
 use crate::plan::Base;
+use mosb_api::labels;
 use mosb_types::Diagnostic;
 
 /// A prepared base that was made of the inputs of a build.

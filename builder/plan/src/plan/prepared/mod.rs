@@ -29,7 +29,7 @@ use super::base::base_annotations;
 use super::build_context::{BuildContext, ContextPath};
 use super::build_plan::BuildRequest;
 use super::method::Reason;
-use crate::api::labels;
+use mosb_api::labels;
 use mosb_ignition::Config;
 
 /// The administrator's instructions that run before the config is written.

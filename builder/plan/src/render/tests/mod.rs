@@ -13,7 +13,7 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 
 fn config(name: &str, role: &str, spec: Value) -> Component {
     let object = json!({
-        "apiVersion": crate::api::API_VERSION, "kind": "MachineConfig",
+        "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfig",
         "metadata": { "name": name, "labels": { labels::ROLE: role } }, "spec": spec,
     });
     Component { origin: format!("{name}.yaml"), config: serde_json::from_value(object).unwrap() }

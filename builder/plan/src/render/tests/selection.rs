@@ -44,7 +44,7 @@ fn pools_selector_decides_where_the_pool_is_given() {
     let owner = &some.object["metadata"]["ownerReferences"][0];
     assert_eq!(
         owner,
-        &json!({ "apiVersion": crate::api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": "u-1",
+        &json!({ "apiVersion": mosb_api::API_VERSION, "kind": "MachineConfigPool", "name": "infra", "uid": "u-1",
                  "controller": true, "blockOwnerDeletion": true })
     );
     for (what, selector, want) in [
@@ -100,7 +100,7 @@ fn rendered_ones_are_skipped_and_guards_hold() {
         ("a manifest", json!({ "pool": "w" }), json!(null), false),
         ("for others", json!({ "pool": "x" }), json!(null), true),
     ] {
-        let selector = json!({ "matchLabels": { crate::api::labels::ROLE: "worker" } });
+        let selector = json!({ "matchLabels": { mosb_api::labels::ROLE: "worker" } });
         let request = Request {
             pool_object: pool(
                 json!({ "metadata": { "name": "worker", "labels": labels }, "spec": { "machineConfigSelector": selector } }),

@@ -1,7 +1,7 @@
 //! The fields beside the Ignition config, and the images.
 
 use super::*;
-use crate::api::KernelType;
+use mosb_api::KernelType;
 
 #[test]
 fn settings_are_merged() {

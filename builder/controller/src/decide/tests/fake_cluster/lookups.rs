@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::decide::tests::fake_seed::STOCK;
-use mosb_plan::api::RecordedBase;
+use mosb_api::RecordedBase;
 use mosb_plan::plan::BaseName;
 
 impl FakeCluster {

@@ -15,15 +15,15 @@ use serde_json::json;
 use super::server::owner_of;
 use crate::workload::{Workload, observe};
 use crate::*;
+use mosb_api::openshift_build::OpenShiftBuildStatus;
+use mosb_api::rollout::MachinePart;
+use mosb_api::*;
 use mosb_build::JobMethod;
 use mosb_build::result::{
     BaseTreeImage, JobResult, Outcome, Phases, PreparedImage, Step as Container,
 };
 use mosb_cluster::status::{EventReason, IMAGE_BUILD_DEGRADED};
 use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
-use mosb_plan::api::openshift_build::OpenShiftBuildStatus;
-use mosb_plan::api::rollout::MachinePart;
-use mosb_plan::api::*;
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Event;
 use mosb_registry::Confirmed;

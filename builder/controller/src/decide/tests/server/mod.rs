@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::FakeCluster;
 use crate::action::{Action, BuildEffect};
+use mosb_api::*;
 use mosb_cluster::kinds;
 use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
 use mosb_image::PinnedRef;
-use mosb_plan::api::*;
 use mosb_reconcile::write::{NewObject, NewStatus, Patch, Target};
 use workloads::let_go;
 pub use workloads::{metadata_of, owner_of};

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use crate::decide::tests::fake_cluster::FakeCluster;
 use crate::workload::{InputKind, Workload};
 use crate::*;
-use mosb_plan::api::openshift_build::OpenShiftBuild;
-use mosb_plan::api::*;
+use mosb_api::openshift_build::OpenShiftBuild;
+use mosb_api::*;
 use mosb_plan::payload::BuildSpec;
 use mosb_reconcile::write::Target;
 use serde_json::Value;

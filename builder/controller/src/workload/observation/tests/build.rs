@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_state_of_a_build_follows_its_status() {
     let build = |status: Value, gone: bool| -> Workload {
-        let build: mosb_plan::api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
+        let build: mosb_api::openshift_build::OpenShiftBuild = serde_json::from_value(json!({
             "metadata": { "name": RUNNER, "uid": UID, "deletionTimestamp": gone.then_some("2026-01-01T00:00:00Z"),
                 "ownerReferences": [{ "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
                     "name": "worker-0123456789abcdef0123456789abcdef", "uid": "b" }] },

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Cluster;
 use super::report::{ImageCheck, Kind, Outcome};
+use mosb_api::labels;
 use mosb_image::{Digest, ImageRef, Platform};
-use mosb_plan::api::labels;
 use mosb_plan::plan::Base;
 
 /// Label that the on-cluster builder of older releases set.

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::trust_files::trust_files;
 use super::*;
-use crate::api::{BuildOn, RenderedConfig};
 use crate::plan::{Base, BaseName, BuildPlan, Draft, Method, MethodChoice};
+use mosb_api::{BuildOn, RenderedConfig};
 use mosb_image::overlay::LayerEntry;
 use mosb_image::tree::{BaseTree, OwnedEntry};
 use mosb_image::{Digest, RepoRef};

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use mosb_image::Digest;
 
 use super::NodeTarget;
-use crate::api::AnnotationError;
-use crate::api::{Metadata, is_object_name};
+use crate::AnnotationError;
+use crate::{Metadata, is_object_name};
 
 /// The right of a node to be unavailable (annotation `mosb.dev/slot`), from the choice of the node
 /// until it runs the target and is Ready. A failed or lost node keeps it.

@@ -140,7 +140,7 @@ fn problems_are_reported_with_their_path() {
 
 #[test]
 fn machine_sets_are_selected_by_kind() {
-    use crate::api::boot_images::{ManagedKind, Selection};
+    use crate::boot_images::{ManagedKind, Selection};
     let text = "
 bootImages:
   machineManagers:

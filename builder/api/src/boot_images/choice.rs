@@ -1,7 +1,7 @@
 //! Which machine sets are managed, and who chose it.
 
 use super::{MachineConfiguration, ManagedKind, Selection, SelectionError};
-use crate::api::cluster_settings::BootImageSettings;
+use crate::cluster_settings::BootImageSettings;
 
 /// What is chosen for one kind of machine set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl ChoiceSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ClusterSettings;
+    use crate::ClusterSettings;
     use serde_json::{Value, json};
 
     fn object(managed: &Value) -> MachineConfiguration {

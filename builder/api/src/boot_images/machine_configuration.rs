@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::ManagedKind;
-use crate::api::{Condition, LabelSelector, Metadata};
+use crate::{Condition, LabelSelector, Metadata};
 use mosb_types::null_is_empty;
 
 /// A MachineConfiguration (`operator.openshift.io/v1`, cluster-scoped) as the API serves it. Only the object

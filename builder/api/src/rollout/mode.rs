@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use crate::api::annotation::{AnnotationError, one_of};
-use crate::api::{Metadata, labels};
+use crate::annotation::{AnnotationError, one_of};
+use crate::{Metadata, labels};
 
 /// How far a pool's image is brought to its machines (annotation `mosb.dev/rollout`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -181,7 +181,7 @@ impl RenderedConfig {
     }
 
     /// An annotation that is part of the config.
-    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+    pub fn annotation(&self, key: &str) -> Option<&str> {
         self.object.get("metadata")?.get("annotations")?.get(key)?.as_str()
     }
 }

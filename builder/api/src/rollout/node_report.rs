@@ -207,7 +207,7 @@ impl NodeReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::rollout::PathList;
+    use crate::rollout::PathList;
 
     #[test]
     fn report_fits_a_termination_message_whatever_it_contains() {

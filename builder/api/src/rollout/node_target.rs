@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::RenderedName;
+use crate::RenderedName;
 use mosb_image::{Digest, PinnedRef};
 use mosb_types::canonical_json;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::api::boot_images::{ManagedKind, Selection};
-use crate::api::selector::{Expression, LabelSelector};
+use crate::boot_images::{ManagedKind, Selection};
+use crate::selector::{Expression, LabelSelector};
 
 /// Which machine sets get current boot images, and how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]

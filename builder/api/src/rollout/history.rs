@@ -6,7 +6,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::PinnedBuild;
-use crate::api::{Metadata, RenderedName, labels};
+use crate::{Metadata, RenderedName, labels};
 use mosb_image::{Digest, PinnedRef};
 
 /// The most entries: an annotation has little space, and older images are rarely in a registry.

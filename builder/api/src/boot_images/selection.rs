@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::api::{LabelSelector, Selector};
+use crate::{LabelSelector, Selector};
 
 /// The machine sets of one kind that are managed.
 #[derive(Debug, Clone, PartialEq, Eq)]
