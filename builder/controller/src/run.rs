@@ -16,7 +16,6 @@ use super::apply::BuildExecutor;
 use super::cluster_facts::ClusterFacts;
 use super::config_reconciler::ConfigReconciler;
 use super::metrics::Metrics;
-use super::render::Renderer;
 use mosb_api::shortened;
 use mosb_cluster::cluster_cache::{ClusterCache, Tasks, Trigger};
 use mosb_cluster::namespaces::Namespaces;
@@ -29,6 +28,7 @@ use mosb_reconcile::driver::{ActiveReconciles, Controller, Driver, MAX_LOOKUP_RO
 use mosb_reconcile::http_server::{HealthSource, Server};
 use mosb_reconcile::lease::{Lease, LeaseTimes, gated};
 use mosb_reconcile::write::Executor;
+use mosb_render::Renderer;
 use mosb_rollout::{OwnPlace, RolloutExecutor, RolloutReconciler};
 
 pub const LEASE: &str = "mosb-controller";

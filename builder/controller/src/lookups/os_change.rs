@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::Resolver;
 use crate::lookup::PlanLookup;
-use crate::render::with_origins;
 use mosb_api::RenderedConfig;
 use mosb_cluster::resolver::{NO_RENDERED_CONFIG, get_rendered_config};
 use mosb_plan::plan::is_same_but_login;
 use mosb_plan::plan::live::live_change;
 use mosb_plan::render::{self, Update};
 use mosb_reconcile::Problem;
+use mosb_render::with_origins;
 use mosb_types::{ErrorClass, Finding};
 
 /// The config in service.

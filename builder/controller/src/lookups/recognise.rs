@@ -12,7 +12,6 @@ use super::build_request::build_request;
 use super::{Resolver, unknown_image};
 use crate::lookup::PlanLookup;
 use crate::observe::recorded_tree;
-use crate::render::without_components;
 use mosb_api::cluster_settings::Proxy;
 use mosb_api::{ClusterSettings, RenderedConfig, labels};
 use mosb_build::NamedSecret;
@@ -22,6 +21,7 @@ use mosb_image::PinnedRef;
 use mosb_plan::plan::Method;
 use mosb_reconcile::Problem;
 use mosb_registry::{Client, Resolved, Source, tree_image};
+use mosb_render::without_components;
 use mosb_types::ErrorClass;
 
 /// Settings and credentials for registry requests.

@@ -33,9 +33,9 @@ mod snapshot;
 mod tests;
 
 pub use decide::{Action, RenderDecision, RenderLookup, RenderReason, decide};
-pub(super) use lookups::{with_origins, without_components};
+pub use lookups::{with_origins, without_components};
 pub use observe::observe;
-pub(crate) use renderer::Renderer;
+pub use renderer::Renderer;
 pub use snapshot::{
     Inputs, Member, RenderLookupResults, RenderOutput, RenderSnapshot, SeenRendered,
 };

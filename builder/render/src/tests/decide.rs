@@ -1,7 +1,7 @@
 //! What is decided for a pool, and what an object with the wanted name means.
 
 use super::*;
-use crate::render::snapshot::OverridingImage;
+use crate::snapshot::OverridingImage;
 use mosb_reconcile::watch::RECOVERED_AFTER;
 
 /// Name of the case, the difference to a settled pool, and the actions.

@@ -99,7 +99,7 @@ fn a_change_concerns_the_pools_that_have_or_select_it() {
             &["infra", "worker"],
         ),
     ] {
-        let affected_pools = crate::render::observe::affected_pools(&cache, &cause);
+        let affected_pools = crate::observe::affected_pools(&cache, &cause);
         let affected_pools: Vec<_> = affected_pools.iter().map(String::as_str).collect();
         assert_eq!(affected_pools, want, "{what}");
     }
@@ -139,7 +139,7 @@ fn observe_settings(cache: &ClusterCache) -> Value {
 
 #[test]
 fn a_recorded_base_is_pinned_or_is_the_stream() {
-    use crate::render::lookups::request;
+    use crate::lookups::request;
     use mosb_api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
     let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
     let of = |settings: Value, recorded: Option<String>| {

@@ -119,7 +119,7 @@ pub(super) async fn render(
 ///
 /// # Errors
 /// The inputs are invalid, or can't be read now.
-pub(crate) async fn without_components(
+pub async fn without_components(
     resolver: &Resolver,
     pool: &str,
 ) -> Result<RenderedConfig, Problem> {
@@ -132,7 +132,7 @@ pub(crate) async fn without_components(
 ///
 /// # Errors
 /// The inputs are invalid, can't be read now, or refer to something.
-pub(crate) async fn with_origins(resolver: &Resolver, pool: &str) -> Result<Rendered, Problem> {
+pub async fn with_origins(resolver: &Resolver, pool: &str) -> Result<Rendered, Problem> {
     let request = request_of(resolver, pool, |_| true).await?;
     let offline: Option<Ready<Result<Fetcher, Problem>>> = None;
     let rendered = resolve::render(request, offline, resolve::admit_all, &|_| {}).await;

@@ -9,8 +9,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::render::Action;
-use crate::render::rendered_object::{compare_rendered, rendered_object};
+use crate::Action;
+use crate::rendered_object::{compare_rendered, rendered_object};
 use mosb_api::labels;
 use mosb_cluster::cluster_cache::{ClusterCache, Trigger};
 use mosb_cluster::status::EventReason;

@@ -19,7 +19,7 @@ use mosb_reconcile::write::{ApplyError, Effects as _, Executor, NoEffect, Reconc
 use mosb_reconcile::{EarlierProblem, Problem};
 
 #[derive(Debug)]
-pub(crate) struct Renderer {
+pub struct Renderer {
     resolver: Resolver,
     executor: Executor,
     contents: Contents,
