@@ -314,3 +314,20 @@ fn a_package_that_no_repository_has_is_named() {
     assert_eq!(failed.code(), Some(1), "{}", failed.stderr);
     assert!(failed.stderr.contains("krb5-workstation"), "{}", failed.stderr);
 }
+
+#[test]
+fn a_unit_of_an_extension_is_enabled() {
+    let (mosb, registry) = (Mosb::new(), registry());
+    let unit = json!({ "name": "usbguard.service", "enabled": true });
+    let spec = json!({
+        "extensions": ["usbguard"],
+        "config": { "ignition": { "version": "3.5.0" }, "systemd": { "units": [unit] } },
+    });
+    for method in ["containerfile", "prepared"] {
+        let built = build(&mosb, &registry, spec.clone(), &["--method", method]).ok().json();
+        let machine = machine(&mosb, &registry, &built);
+        let link = "usr/etc/systemd/system/basic.target.wants/usbguard.service";
+        let target = fs::read_link(machine.path().join(link)).expect(method);
+        assert!(target.ends_with("lib/systemd/system/usbguard.service"), "{method}: {target:?}");
+    }
+}

@@ -70,9 +70,6 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     if plan.ignition.is_some() {
         text += &IGNITION.fill(&[])?;
     }
-    if !plan.preset_units.is_empty() {
-        text += &PRESET.fill(&[])?;
-    }
     if plan.var_paths.is_some() {
         text += &VAR_FILES.fill(&[])?;
     }
@@ -83,6 +80,10 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     text += &mounted_files(plan)?;
     if !split.uses_base {
         text += &packages_and_kernel(request, &request.config.extensions)?;
+    }
+    // A unit that the config enables can come with a package.
+    if !plan.preset_units.is_empty() {
+        text += &PRESET.fill(&[])?;
     }
     if request.trust_bundle.is_some() {
         text += &TRUST_BUNDLE.fill(&[])?;
