@@ -323,7 +323,7 @@ fn a_unit_of_an_extension_is_enabled() {
         "extensions": ["usbguard"],
         "config": { "ignition": { "version": "3.5.0" }, "systemd": { "units": [unit] } },
     });
-    for method in ["containerfile", "prepared"] {
+    for method in ["containerfile", "auto"] {
         let built = build(&mosb, &registry, spec.clone(), &["--method", method]).ok().json();
         let machine = machine(&mosb, &registry, &built);
         let link = "usr/etc/systemd/system/basic.target.wants/usbguard.service";
