@@ -15,7 +15,9 @@ use super::{ClusterCache, IndexedStore};
 use crate::namespaces::Namespaces;
 use mosb_reconcile::Error;
 use mosb_reconcile::error::{is_forbidden, is_not_found};
-use mosb_reconcile::watch::{Change, WatchHealth, WatchState, WatchedResource, run_watch};
+use mosb_reconcile::watch::{
+    Change, WatchHealth, WatchState, WatchedResource, for_watches, run_watch,
+};
 
 /// What a controller does beside building images.
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,6 +125,7 @@ impl ClusterCache {
         triggers: UnboundedSender<Trigger>,
     ) -> (Arc<Self>, JoinSet<()>) {
         let Tasks { rendering, rolling_out, keeping_boot_images } = tasks;
+        let client = &for_watches(client.clone(), &namespaces.own);
         let cache = Self::new(namespaces);
         let cache = Arc::new(Self { rendering, rolling_out, keeping_boot_images, ..cache });
         let mut watcher = Watcher {

@@ -5,16 +5,21 @@ mod health;
 mod own_writes;
 mod store;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use hyper::{Request, Uri};
+use kube::client::Body;
 use kube::runtime::watcher::{self, Config, Event, watcher};
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, sleep_until};
+use tower::{BoxError, service_fn};
 
 use crate::error::{describe, is_forbidden, is_not_found};
 use crate::waits::{UNSERVED_KIND, WATCH};
@@ -46,6 +51,39 @@ impl<K> WatchedResource<K> {
         let (what, config) = (what.into(), Config::default());
         Self { what, api, config, optional: false, granted_apart: false }
     }
+}
+
+/// The same client, for watches: two of the same objects begin at least [`WATCH`]`.first` apart. kube's
+/// watcher begins the next one without a wait where the API server ends one without an error.
+pub fn for_watches(client: Client, namespace: &str) -> Client {
+    let begun = Arc::<Mutex<BTreeMap<String, Instant>>>::default();
+    let service = service_fn(move |request: Request<Body>| {
+        let (client, begun) = (client.clone(), Arc::clone(&begun));
+        async move {
+            if let Some(watched) = watched_objects(request.uri()) {
+                let at = {
+                    let mut begun = begun.lock().await;
+                    let earliest = begun.get(&watched).map(|last| *last + WATCH.first);
+                    let at = earliest.unwrap_or_else(Instant::now).max(Instant::now());
+                    begun.insert(watched, at);
+                    at
+                };
+                sleep_until(at).await;
+            }
+            client.send(request).await.map_err(BoxError::from)
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// What a request watches, wherever it begins.
+fn watched_objects(uri: &Uri) -> Option<String> {
+    let parameters = uri.query()?.split('&');
+    if !parameters.clone().any(|parameter| parameter == "watch=true") {
+        return None;
+    }
+    let selectors = parameters.filter(|parameter| parameter.contains("Selector="));
+    Some([uri.path()].into_iter().chain(selectors).collect::<Vec<_>>().join("&"))
 }
 
 /// Watches forever. `read` returns an object's name in the store and the data to cache; where it
@@ -194,6 +232,7 @@ fn failed_state(error: &watcher::Error, may_be_forbidden: bool) -> Option<WatchS
 mod tests {
     use std::convert::Infallible;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use bytes::Bytes;
     use http_body_util::{BodyExt as _, Full, StreamBody};
@@ -216,6 +255,8 @@ mod tests {
         FailsToWatch,
         /// Watches; the connection is cut after this time.
         IsCutOff(Duration),
+        /// Ends each watch at once, without an error.
+        Ends,
         /// Does not serve the kind.
         NotServed,
         /// Answers every request with an error.
@@ -240,11 +281,10 @@ mod tests {
                         let body = StreamBody::new(Box::pin(cut)).boxed_unsync();
                         return Ok(Response::builder().status(200).body(body).unwrap());
                     }
+                    (Server::Ends, true) => return Ok(Response::default()),
                     (Server::FailsToWatch, true) | (Server::Away, _) => (500, status(500, "x")),
                     (Server::NotServed, _) => (404, status(404, "NotFound")),
-                    (Server::Quiet | Server::FailsToWatch | Server::IsCutOff(_), false) => {
-                        (200, list)
-                    }
+                    (_, false) => (200, list),
                 };
                 let body = Full::new(Bytes::from(body.to_string()));
                 let body = body.map_err(|never| match never {}).boxed_unsync();
@@ -322,6 +362,27 @@ mod tests {
             assert!(not_synced.starts_with("configmaps: nothing new for "), "{not_synced}");
         })
         .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_end_at_once_do_not_flood_the_server() {
+        let requests = Arc::new(AtomicU32::new(0));
+        let server = api(Arc::new(Mutex::new(Server::Ends)));
+        let counted = Arc::clone(&requests);
+        let counting = service_fn(move |request| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let server = server.clone();
+            async move { server.send(request).await }
+        });
+        let client = for_watches(kube::Client::new(counting, "default"), "default");
+        let watched =
+            WatchedResource::new("configmaps", Api::<ConfigMap>::default_namespaced(client));
+        let (health, store) = (Arc::default(), Arc::<IndexedStore<(), ()>>::default());
+        let following = run_watch(watched, health, store, |_| None, |_| ());
+        let ended = timeout(Duration::from_secs(60), following).await;
+        assert!(ended.is_err(), "a watch never ends");
+        let requests = requests.load(Ordering::SeqCst);
+        assert!((100..=302).contains(&requests), "{requests} requests in a minute");
     }
 
     #[test]
