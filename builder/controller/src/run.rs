@@ -12,11 +12,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::apply::BuildExecutor;
-use super::cluster_facts::ClusterFacts;
-use super::config_reconciler::ConfigReconciler;
 use super::metrics::Metrics;
 use mosb_api::shortened;
+use mosb_builds::{BuildExecutor, ClusterFacts, ConfigReconciler};
 use mosb_cluster::cluster_cache::{ClusterCache, Tasks, Trigger};
 use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
@@ -150,8 +148,9 @@ pub async fn run(
         builder_image: options.builder_image.clone(),
         security_context_constraints: options.security_context_constraints,
     };
+    let build_metrics = Arc::clone(&metrics.builds);
     let configs =
-        ConfigReconciler::new(resolver.clone(), builds, Arc::clone(&metrics), Arc::clone(&facts));
+        ConfigReconciler::new(resolver.clone(), builds, build_metrics, Arc::clone(&facts));
     let secrets = SecretExecutor(writes.clone());
     let new_machines =
         NewMachinesReconciler::new(resolver.clone(), secrets, Arc::clone(&metrics.user_data));

@@ -6,10 +6,8 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::decide::decide;
-use super::observe::{Facts, observe};
-use super::pool_reason::{PoolReason, UNRECONCILABLE};
 use mosb_api::{MachineOsBuild, condition, labels};
+use mosb_builds::{Facts, PoolReason, UNRECONCILABLE, decide, observe};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::kinds;
 use mosb_cluster::status::BLOCKED;

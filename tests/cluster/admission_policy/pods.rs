@@ -52,7 +52,7 @@ pub fn own_pods() -> Vec<(String, Value)> {
 }
 
 /// The dry-run by which the controller learns if the cluster has user namespaces, as
-/// `builder/controller/src/probe.rs` sends it.
+/// `builder/builds/src/probe.rs` sends it.
 pub fn probe() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "generateName": "policy-", "namespace": NAMESPACE },

@@ -10,12 +10,12 @@ use mosb_api::boot_images::ManagedKind;
 use mosb_build::JobMethod;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
+use mosb_controller::builds::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object};
 use mosb_controller::machine_sets::BootImageFigures;
 use mosb_controller::metrics::Metrics;
 use mosb_controller::rollout::{
     Blocked, EndedPhase, MachinePhase, MachineProgress, MachineStatus, PoolStatus, RolloutReason,
 };
-use mosb_controller::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object};
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
@@ -89,10 +89,10 @@ fn everything() -> Metrics {
         })),
         object::replace_status(kinds::MACHINE_OS_BUILD, &ended.metadata, &ended.status),
     ];
-    metrics.record_actions(&cluster, &steps);
+    metrics.builds.record_actions(&cluster, &steps);
     cluster.builds = vec![ended];
-    metrics.observe(&cluster);
-    metrics.reconciled(Duration::from_secs(1), Some("denied"));
+    metrics.builds.observe(&cluster);
+    metrics.builds.reconciled(Duration::from_secs(1), Some("denied"));
     let since = "2026-01-01T00:00:00Z".parse().unwrap();
     let machine = MachineStatus {
         progress: MachineProgress::Draining,

@@ -9,7 +9,8 @@ use super::rebuild::opted_in;
 use crate::cli::error::Error;
 use crate::cli::{ExitCode, Result};
 use mosb_api::BuildName;
-use mosb_controller::{self as controller, ClusterCache, LogLine};
+use mosb_controller::ClusterCache;
+use mosb_controller::builds::{self, LogLine};
 
 /// Shows the log of a build's pod, container by container
 ///
@@ -54,12 +55,12 @@ impl Logs {
                 }
             }
         };
-        let live = controller::logs(&client, namespace, &name, self.follow, print).await;
+        let live = builds::logs(&client, namespace, &name, self.follow, print).await;
         if matches!(live, Ok(Some(lines)) if lines > 0) {
             return Ok(0);
         }
         let archived =
-            controller::archived_logs(&client, namespace, &name, build.metadata.uid()).await?;
+            builds::archived_logs(&client, namespace, &name, build.metadata.uid()).await?;
         let (why, (attempt, lines)) = match (live, archived) {
             (Err(error), Some(archived)) => (error.to_string(), archived),
             (Ok(None), Some(archived)) => (format!("{name} has no pod any more"), archived),

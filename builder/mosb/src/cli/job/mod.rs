@@ -22,7 +22,7 @@ use inputs::{JobInputs, PodInputs};
 use mosb_build::buildah::Volume;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
-use mosb_controller::sidecar::{self, SidecarConfig};
+use mosb_controller::builds::sidecar::{self, SidecarConfig};
 use mosb_plan::plan::MethodChoice;
 use report::{deliver, new_reporter, report_failure};
 

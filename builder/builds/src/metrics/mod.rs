@@ -1,4 +1,4 @@
-//! The metrics of the Machine Config Operator's builder, under the same names, and our own. Gauges
+//! The metrics of the Machine Config Operator's builder, under the same names, and of our builds. Gauges
 //! follow the observed state; counters and durations follow our own writes of an end, so that
 //! nothing is counted twice.
 
@@ -8,31 +8,25 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use mosb_cluster::metrics::{Durations, Pool, PoolReasons, PoolState};
-use mosb_followed_bases::BaseMetrics;
-use mosb_machine_sets::BootImageMetrics;
-use mosb_rollout::RolloutMetrics;
+use mosb_cluster::metrics::{Durations, Pool, PoolState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
     reason: String,
 }
 
-/// All metrics of the controller.
+/// The metrics of builds.
 #[derive(Debug)]
-pub struct Metrics {
-    registry: Mutex<Registry>,
+pub struct BuildMetrics {
     build_state: Family<PoolState, Gauge>,
     build_duration: Durations<PoolState>,
     build_start: Family<Pool, Gauge>,
@@ -50,17 +44,10 @@ pub struct Metrics {
     active: Family<Pool, Gauge>,
     configs: Gauge,
     reconciles: Histogram,
-    oldest: Gauge<f64, AtomicU64>,
     errors: Family<Reason, Counter>,
-    leader: Gauge,
-    pub rollout: Arc<RolloutMetrics>,
-    /// Why the Secrets with user data stay as they are.
-    pub user_data: Arc<PoolReasons>,
-    pub boot_images: Arc<BootImageMetrics>,
-    pub bases: Arc<BaseMetrics>,
 }
 
-impl Default for Metrics {
+impl Default for BuildMetrics {
     fn default() -> Self {
         fn builds() -> Histogram {
             // A direct build takes seconds, one with a Containerfile minutes.
@@ -74,8 +61,7 @@ impl Default for Metrics {
         fn queued() -> Histogram {
             Histogram::new([0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0])
         }
-        let mut all = Self {
-            registry: Mutex::default(),
+        Self {
             build_state: Family::default(),
             build_duration: Family::new_with_constructor(builds),
             build_start: Family::default(),
@@ -93,22 +79,13 @@ impl Default for Metrics {
             active: Family::default(),
             configs: Gauge::default(),
             reconciles: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
-            oldest: Gauge::default(),
             errors: Family::default(),
-            leader: Gauge::default(),
-            rollout: Arc::default(),
-            user_data: Arc::default(),
-            boot_images: Arc::default(),
-            bases: Arc::default(),
-        };
-        all.register();
-        all
+        }
     }
 }
 
-impl Metrics {
-    fn register(&mut self) {
-        let mut registry = Registry::default();
+impl BuildMetrics {
+    pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "ocl_build_state",
             "The state of the pool's build: 1 for the one that it is in",
@@ -179,50 +156,14 @@ impl Metrics {
             self.reconciles.clone(),
         );
         registry.register(
-            "mosb_oldest_reconcile_seconds",
-            "For how long the oldest reconcile has been running",
-            self.oldest.clone(),
-        );
-        registry.register(
             "mosb_errors",
             "Reconciles that ended with an error",
             self.errors.clone(),
         );
-        registry.register(
-            "mosb_leader",
-            "Whether this controller is the leader",
-            self.leader.clone(),
-        );
-        registry.register(
-            "mosb_user_data_refused",
-            "1 for the reason why the user data of the pool's new machines stays as it is",
-            self.user_data.family.clone(),
-        );
-        self.rollout.register(&mut registry);
-        self.boot_images.register(&mut registry);
-        self.bases.register(&mut registry);
-        self.registry = Mutex::new(registry);
-    }
-
-    pub fn text(&self) -> String {
-        let registry = self.registry.lock().expect("encoding does not panic");
-        let mut text = String::new();
-        encode(&mut text, &registry).expect("a String takes it");
-        text
     }
 
     pub fn configs(&self, count: usize) {
         self.configs.set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
-
-    /// Sets for how long the oldest reconcile has been running.
-    pub fn oldest_reconcile(&self, age: Duration) {
-        self.oldest.set(age.as_secs_f64());
-    }
-
-    /// Sets whether this controller is the leader.
-    pub fn leader(&self, is: bool) {
-        self.leader.set(is.into());
     }
 
     /// Records a reconcile, and the code of its error.

@@ -18,7 +18,6 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
-use super::Error;
 use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull};
 use super::observe::result_in;
 use super::snapshot::Snapshot;
@@ -30,7 +29,7 @@ use mosb_cluster::resolver::{
     while_held,
 };
 use mosb_image::PinnedRef;
-use mosb_reconcile::Problem;
+use mosb_reconcile::{Error, Problem};
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;
 pub use plan::{CachedPlan, WorkloadParams};

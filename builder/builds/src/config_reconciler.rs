@@ -15,7 +15,7 @@ use super::decide::{Decision, decide, report_refusal};
 use super::inputs::inputs;
 use super::lookup::{ImageStatus, Lookup};
 use super::lookups::resolve;
-use super::metrics::Metrics;
+use super::metrics::BuildMetrics;
 use super::observe::{affected_keys, observe};
 use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
@@ -28,10 +28,10 @@ use mosb_reconcile::{EarlierProblem, Problem};
 use mosb_types::ErrorClass;
 
 #[derive(Debug)]
-pub(crate) struct ConfigReconciler {
+pub struct ConfigReconciler {
     resolver: Resolver,
     executor: BuildExecutor,
-    metrics: Arc<Metrics>,
+    metrics: Arc<BuildMetrics>,
     facts: Arc<ClusterFacts>,
     plans: CachedPlans,
     /// Registry hosts that had no free slot for the last lookup of a key.
@@ -55,7 +55,7 @@ impl ConfigReconciler {
     pub fn new(
         resolver: Resolver,
         executor: BuildExecutor,
-        metrics: Arc<Metrics>,
+        metrics: Arc<BuildMetrics>,
         facts: Arc<ClusterFacts>,
     ) -> Self {
         let (plans, busy) = (CachedPlans::default(), Mutex::default());

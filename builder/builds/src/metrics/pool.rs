@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Deserialize as _;
 
-use super::Metrics;
+use super::BuildMetrics;
 use super::build_state::{JOB_STATES, PUSH_STATES, STATES, current, job_state, push_state, state};
 use crate::action::{Action, BuildEffect};
 use crate::snapshot::Snapshot;
@@ -18,7 +18,7 @@ use mosb_cluster::kinds;
 use mosb_cluster::metrics::{Pool, PoolState};
 use mosb_reconcile::write::{NewObject, NewStatus};
 
-impl Metrics {
+impl BuildMetrics {
     /// Sets the gauges of a pool.
     pub fn observe(&self, snapshot: &Snapshot) {
         let (Some(config), Some(pool)) = (&snapshot.config, &snapshot.pool) else {

@@ -14,7 +14,7 @@ use mosb_image::ImageRef;
 use mosb_reconcile::waits::{FAILED_NODE_PROBE, NODE_PROBE};
 
 #[derive(Debug, Default)]
-pub(crate) struct ClusterFacts(Mutex<ProbeResults>);
+pub struct ClusterFacts(Mutex<ProbeResults>);
 
 #[derive(Debug, Default)]
 struct ProbeResults {

@@ -5,7 +5,7 @@ use std::fmt;
 use mosb_reconcile::Problem;
 
 /// Reason of the condition `Blocked` for [`PoolReason::Unreconcilable`].
-pub(super) const UNRECONCILABLE: &str = "Unreconcilable";
+pub const UNRECONCILABLE: &str = "Unreconcilable";
 
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::Metrics;
+use super::BuildMetrics;
 use super::build_state::PUSH_STATES;
 use crate::action::Action;
 use crate::snapshot::{SeenWorkload, Snapshot};
@@ -13,6 +15,14 @@ use mosb_api::MachineOsBuild;
 use mosb_build::result::JobResult;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
+
+fn metrics_text(metrics: &BuildMetrics) -> String {
+    let mut registry = Registry::default();
+    metrics.register(&mut registry);
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    text
+}
 
 fn snapshot(build: Value) -> Snapshot {
     let read = |value: Value| serde_json::from_value(value).unwrap();
@@ -42,9 +52,9 @@ fn build(condition: &str) -> Value {
 
 #[test]
 fn gauges_follow_what_is_seen_and_go_with_it() {
-    let metrics = Metrics::default();
+    let metrics = BuildMetrics::default();
     metrics.observe(&snapshot(build("Building")));
-    let text = metrics.text();
+    let text = metrics_text(&metrics);
     for line in [
         "ocl_build_state{pool=\"worker\",state=\"building\"} 1",
         "ocl_build_state{pool=\"worker\",state=\"failed\"} 0",
@@ -54,7 +64,7 @@ fn gauges_follow_what_is_seen_and_go_with_it() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     metrics.observe(&Snapshot { name: "worker".to_owned(), ..Snapshot::default() });
-    assert!(!metrics.text().contains("pool=\"worker\""));
+    assert!(!metrics_text(&metrics).contains("pool=\"worker\""));
 }
 
 fn replace_status(build: MachineOsBuild) -> Action {
@@ -87,7 +97,7 @@ fn a_push_that_failed_is_counted_and_timed_whatever_container_it_ran_in() {
         ("before it was sent", failed("image-push", None), None, ""),
         ("succeeded", succeeded(), Some("succeeded"), "2.0"),
     ] {
-        let metrics = Metrics::default();
+        let metrics = BuildMetrics::default();
         let condition = match outcome["outcome"].as_str() {
             Some("Succeeded") => "Succeeded",
             _ => "Failed",
@@ -97,7 +107,7 @@ fn a_push_that_failed_is_counted_and_timed_whatever_container_it_ran_in() {
         let name = ended.metadata.name.clone();
         before.results.insert(name, result(outcome));
         metrics.record_actions(&before, &[replace_status(ended)]);
-        let text = metrics.text();
+        let text = metrics_text(&metrics);
         let lines: Vec<&str> = text
             .lines()
             .filter(|line| line.starts_with("ocl_image_push_"))
@@ -172,9 +182,9 @@ fn it_is_pushing_while_the_container_runs_that_pushes() {
             vec![SeenWorkload { workload: job.into(), pods: vec![pod], quiet: Duration::MAX }];
         let result = outcome.map(|outcome| ("worker-b".to_owned(), result(outcome)));
         seen.results.extend(result);
-        let metrics = Metrics::default();
+        let metrics = BuildMetrics::default();
         metrics.observe(&seen);
-        let text = metrics.text();
+        let text = metrics_text(&metrics);
         for state in PUSH_STATES {
             let value = u8::from(want == Some(state));
             let line = format!("ocl_image_push_state{{pool=\"worker\",state=\"{state}\"}} {value}");
@@ -185,12 +195,12 @@ fn it_is_pushing_while_the_container_runs_that_pushes() {
 
 #[test]
 fn an_end_is_counted_when_it_is_written_and_not_when_it_is_seen() {
-    let metrics = Metrics::default();
+    let metrics = BuildMetrics::default();
     let ended: MachineOsBuild = serde_json::from_value(build("Succeeded")).unwrap();
     let action = replace_status(ended);
     metrics.record_actions(&snapshot(build("Building")), std::slice::from_ref(&action));
     metrics.record_actions(&snapshot(build("Succeeded")), &[action]);
-    let text = metrics.text();
+    let text = metrics_text(&metrics);
     for line in [
         "ocl_build_total{pool=\"worker\",state=\"succeeded\"} 1",
         "ocl_build_duration_seconds_sum{pool=\"worker\",state=\"succeeded\"} 2.0",
