@@ -75,7 +75,8 @@ fn many_contents_are_requested_with_longer_gaps() {
     let apart = GAP * 3;
     let piece = |entry: u32| {
         let start = u64::from(entry) * apart;
-        Piece { entry, range: start..start + 1, size: 1, digest: Digest::of(b"") }
+        let (size, zeros) = (1, Vec::new());
+        Piece { entry, range: start..start + 1, size, digest: Digest::of(b""), zeros }
     };
     let count = FEW_RANGES as u32;
     let size = u64::from(count + 1) * apart;
