@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use tar::EntryType;
 
+use mosb_image::packages::{rpm_database, rpm_header};
 use mosb_tests::{Tree, fuzz_targets};
 
 #[test]
@@ -26,6 +27,7 @@ fn no_target_finds_anything() {
         fs::create_dir(&corpus).unwrap();
         let seeds = match package.join("seeds").join(&target) {
             checked_in if checked_in.exists() => checked_in,
+            _ if target == "packages" => databases(&found.path().join("seeds")),
             _ => layers(&found.path().join("seeds")),
         };
         let mut command = Command::new(programs.join(&target));
@@ -67,5 +69,18 @@ fn layers(directory: &Path) -> PathBuf {
         .file("./../etc//g", 0o4644, "10 path=g\n");
     fs::write(directory.join("plain"), plain.tar()).unwrap();
     fs::write(directory.join("odd"), odd.tar()).unwrap();
+    directory.to_owned()
+}
+
+/// Package databases for the initial corpus.
+fn databases(directory: &Path) -> PathBuf {
+    fs::create_dir(directory).unwrap();
+    let headers = [
+        rpm_header("bind", Some(32), "9.18", "x86_64", 900),
+        rpm_header("gpg-pubkey", None, "a15b79cc", "", 0),
+    ];
+    fs::write(directory.join("rpm"), rpm_database(&headers)).unwrap();
+    let status = "Package: a\nStatus: install ok installed\nArchitecture: all\nVersion: 1:2\nDescription: x\n y\n\n";
+    fs::write(directory.join("dpkg"), status.repeat(2)).unwrap();
     directory.to_owned()
 }

@@ -11,8 +11,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use mosb_tests::{
-    Access, Certificate, Checkout, Finished, Layout, Mosb, Registry, Server, Transport,
-    ostree_import, package_images, run, second_package_image,
+    Access, Certificate, Checkout, Compression, Finished, Image, Layout, Mosb, Registry, Server,
+    Transport, Tree, ostree_import, package_images, run, second_package_image,
 };
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -268,13 +268,57 @@ fn what_must_be_run_is_run_once() {
 }
 
 /// The packages in the database of a machine, as its own rpm lists them.
-fn installed(machine: &Checkout) -> Vec<String> {
+fn installed(machine: &Checkout, format: &str) -> Vec<String> {
     let root = machine.path();
-    let rpm = ["rpm", "--dbpath=/usr/share/rpm", "--query", "--all"];
-    let listed = run("chroot", [root.to_str().unwrap()].iter().chain(&rpm));
-    let mut packages: Vec<_> = listed.text().lines().map(str::to_owned).collect();
-    packages.sort();
-    packages
+    let rpm = ["rpm", "--dbpath=/usr/share/rpm", "--query", "--all", "--queryformat", format];
+    sorted_lines(run("chroot", [root.to_str().unwrap()].iter().chain(&rpm)))
+}
+
+fn sorted_lines(finished: Finished) -> Vec<String> {
+    let mut lines: Vec<_> = finished.text().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// The packages of an image, as mosb lists them.
+fn listed(mosb: &Mosb, image: &str) -> Vec<String> {
+    let inspect = ["inspect", image, "--packages", "--tls-verify=false", "-o", "json"];
+    let os = mosb.run(inspect).ok().json()["os"].take();
+    assert_eq!(os["warnings"], Value::Null);
+    let field = |package: &Value, name: &str| package[name].as_str().unwrap_or("(none)").to_owned();
+    let packages = os["packages"].as_array().unwrap();
+    assert_eq!(os["packageCount"], packages.len());
+    let line = |package: &Value| ["name", "version", "arch"].map(|it| field(package, it)).join(" ");
+    let mut lines: Vec<_> = packages.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+/// As mosb prints a package.
+const PACKAGE: &str = "%{NAME} %{EVR} %{ARCH}\\n";
+
+#[test]
+fn packages_are_those_that_the_tools_list() {
+    let mosb = Mosb::new();
+    for images in [package_images(), second_package_image()] {
+        let image = images.reference("base");
+        let want = installed(&ostree_import(&image, &[]).unwrap(), PACKAGE);
+        assert!(want.len() > 5, "{want:?}");
+        assert_eq!(listed(&mosb, &image), want);
+    }
+
+    // The roots of the tests have no database of dpkg, but this machine does.
+    let format = "--showformat=${Package} ${Version} ${Architecture}\\n";
+    let want = sorted_lines(run("dpkg-query", ["--show", format]));
+    let status = fs::read_to_string("/var/lib/dpkg/status").unwrap();
+    let layout = Layout::create(&mosb.home().join("dpkg"));
+    for (tag, path) in
+        [("a", "var/lib/dpkg/status"), ("b", "usr/share/factory/var/lib/dpkg/status")]
+    {
+        let layer = Tree::new().file(path, 0o644, &status).tar();
+        layout.put(tag, &Image::new().layer(Compression::Gzip, layer));
+        assert_eq!(listed(&mosb, &layout.reference(tag)), want, "{path}");
+    }
 }
 
 #[test]
@@ -292,8 +336,17 @@ fn packages_are_installed_anew_on_another_base() {
     let again = make(&[]);
     assert_eq!((&again["digest"], &again["prepared"]["reused"]), (&second["digest"], &json!(true)));
 
+    let image = |result: &Value| result["image"].as_str().unwrap().to_owned();
+    let images = [&first, &second].map(image);
     let [first, second] = [first, second].map(|result| machine(&mosb, &registry, &result));
-    let [of_first, of_second] = [&first, &second].map(installed);
+    let rpm = installed(&second, PACKAGE);
+    let all = listed(&mosb, &images[1]);
+    assert!(rpm.iter().all(|package| all.contains(package)), "{rpm:?}\n{all:?}");
+    let diff = ["diff", &images[0], &images[1], "--tls-verify=false", "-o", "json"];
+    let diff = mosb.run(diff).json();
+    let added = json!([{ "name": "acme-agent", "to": "1.0-1" }]);
+    assert_eq!(diff["os"]["packages"]["added"], added, "{:#}", diff["os"]["packages"]);
+    let [of_first, of_second] = [&first, &second].map(|machine| installed(machine, "%{NVRA}\\n"));
     let extension = |packages: &[String]| packages.contains(&"usbguard-1.1-1.noarch".to_owned());
     assert!(extension(&of_first) && extension(&of_second), "{of_first:?}\n{of_second:?}");
     let agent = |packages: &[String]| packages.contains(&"acme-agent-1.0-1.noarch".to_owned());

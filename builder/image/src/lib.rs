@@ -13,6 +13,7 @@ pub mod layer;
 pub mod media_type;
 pub mod ostree_reference;
 pub mod overlay;
+pub mod packages;
 pub mod path;
 pub mod platform;
 pub mod reference;

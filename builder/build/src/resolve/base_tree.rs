@@ -1,9 +1,11 @@
 //! The tree of a base, or of a prepared base on it: from a cache, else from its layers.
 
 use mosb_image::PinnedRef;
+use mosb_image::layer::Layer;
 use mosb_image::tree::BaseTree;
 use mosb_plan::plan::Base;
 use mosb_registry::base_tree::{self, Below, Obtained, TreeSource};
+use mosb_registry::cache::TreeCache;
 use mosb_registry::{self as registry, Client, Resolved, tree_image};
 use mosb_types::Finding;
 
@@ -31,6 +33,20 @@ pub(super) async fn obtain(
     let obtained =
         base_tree::obtain(disk, &resolved.manifest, &resolved.store, &layers, None).await;
     of_image(obtained, resolved, warnings)
+}
+
+/// The tree of any image: from the cache, else from its layers and into the cache.
+///
+/// # Errors
+/// A layer can't be read.
+pub async fn image_tree(
+    cache: Option<&TreeCache>,
+    resolved: &Resolved,
+    layers: &[Layer],
+) -> Result<Obtained, Error> {
+    let obtained =
+        base_tree::obtain(cache, &resolved.manifest, &resolved.store, layers, None).await;
+    of_image(obtained, resolved, Vec::new())
 }
 
 /// The tree of a base that only notes follow from, if the cache has it.

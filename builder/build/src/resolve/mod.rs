@@ -23,6 +23,7 @@ use mosb_registry::{Client, Resolved, Source};
 use mosb_types::Diagnostic;
 
 pub use base::{extensions_source, given_base_name, layers};
+pub use base_tree::image_tree;
 pub use draft::{ResolvedDraft, draft, draft_while};
 pub use plan::{
     ResolvedPlan, ResolvedPrepared, finish, finish_on, finish_with_tree, prepared_base,

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Read};
 
 use super::header::{BLOCK, Header, Pax, clean, parse, parse_pax, until_nul};
 use super::{Budget, EntryError};
+use crate::packages::{Effort, Listing, Manager};
 
 /// Maximum size of a PAX header or a long name, as in Go's `archive/tar`.
 const MAX_HEADER_SIZE: u64 = 1 << 20;
@@ -225,6 +226,21 @@ impl<R: BufRead> Entries<R> {
         Ok(content)
     }
 
+    /// The present entry as a package database of this manager, or of one that its first bytes show.
+    /// `None` if it is not a database, or must be read again.
+    pub(super) fn listing(
+        &mut self,
+        manager: Option<Manager>,
+        effort: Effort,
+    ) -> Result<Option<Listing>, ReadError> {
+        let content = Content(self);
+        let listing = match manager {
+            Some(manager) => Listing::read(manager, content, effort),
+            None => Listing::detect(content),
+        };
+        listing.map_err(truncated)
+    }
+
     /// Reads the bytes after the end of the tar, which are part of its digest.
     pub(super) fn drain(&mut self) -> Result<(), ReadError> {
         loop {
@@ -253,6 +269,38 @@ impl<R: BufRead> Entries<R> {
         }
         self.expect(0);
         Ok(())
+    }
+}
+
+/// The content of the present entry.
+struct Content<'e, R>(&'e mut Entries<R>);
+
+impl<R: BufRead> BufRead for Content<'_, R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let left = self.0.left;
+        if left == 0 {
+            return Ok(&[]);
+        }
+        let here = self.0.reader.fill_buf()?;
+        if here.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(&here[..here.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.0.reader.consume(amount);
+        self.0.left -= amount as u64;
+    }
+}
+
+impl<R: BufRead> Read for Content<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let here = self.fill_buf()?;
+        let length = here.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&here[..length]);
+        self.consume(length);
+        Ok(length)
     }
 }
 

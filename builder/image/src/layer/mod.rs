@@ -29,8 +29,8 @@ pub use delta::{Delta, Event, Put};
 pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
 pub use list::{Listed, ListedKind, list_layer, read_file};
-pub use read::{read_contents, read_delta};
-pub use toc::{Piece, Toc, ranges, read_pieces, read_toc};
+pub use read::{read_contents, read_delta, read_listing};
+pub use toc::{Piece, Toc, database_piece, ranges, read_listing_piece, read_pieces, read_toc};
 pub use write::{LayerBlob, MTIME, write_layer};
 
 /// A layer of a base as its manifest and config describe it.

@@ -8,6 +8,7 @@ use super::super::tree::{Kind, retained};
 use super::entries::{ReadError, TarEntry, What};
 use super::unpack::unpack;
 use super::{Budget, Delta, EntryError, Error, Event, Layer, Put};
+use crate::packages::{Effort, Listing, Manager};
 
 /// The longest object of an ostree repository whose content is taken at the first reading.
 const LONGEST_OBJECT: u64 = 64 << 10;
@@ -38,6 +39,10 @@ pub fn read_delta(layer: &Layer, blob: impl Read, budget: &Budget) -> Result<Del
                     append(&mut delta, &entry, Some(entries.content()?.into()))?;
                 }
                 Reading::Hold => held = Some((entry, entries.content()?)),
+                Reading::List(manager) => {
+                    let listing = entries.listing(manager, Effort::Streaming)?;
+                    append(&mut delta, &entry, listing.map(|listing| listing.to_bytes().into()))?;
+                }
                 Reading::Take | Reading::Skip => append(&mut delta, &entry, None)?,
             }
         }
@@ -71,23 +76,53 @@ pub fn read_contents(
     })
 }
 
+/// Reads a layer again for the package database that is the entry with this number, with the memory
+/// that its pages need. `None` if there is no such file.
+///
+/// # Errors
+/// As [`read_delta`].
+pub fn read_listing(
+    layer: &Layer,
+    blob: impl Read,
+    budget: &Budget,
+    database: (u32, Manager),
+) -> Result<Option<Listing>, Error> {
+    unpack(layer, blob, budget, |entries| {
+        let mut listing = None;
+        let mut number = 0;
+        while let Some(entry) = entries.next()? {
+            if number == database.0 && entry.what == (What::File { sparse: false }) {
+                listing = entries.listing(Some(database.1), Effort::Thorough)?;
+            }
+            number += 1;
+        }
+        Ok(listing)
+    })
+}
+
 /// What becomes of the content of an entry.
 enum Reading {
     Take,
     /// The next entry shows whether it is taken.
     Hold,
+    /// It is a package database, of this manager or of one that its first bytes show.
+    List(Option<Manager>),
     Skip,
 }
 
 fn content(entry: &TarEntry) -> Reading {
     let is_object = entry.path.starts_with(retained::OSTREE_OBJECTS.as_bytes());
     match (&entry.what, entry.size) {
+        (What::File { sparse: false }, 1..) if Manager::of_path(&entry.path).is_some() => {
+            Reading::List(Manager::of_path(&entry.path))
+        }
         (What::File { sparse: false }, size)
             if retained::is_retained(&entry.path, size, entry.has_xattrs) =>
         {
             Reading::Take
         }
         (What::File { sparse: false }, 1..=LONGEST_OBJECT) if is_object => Reading::Hold,
+        (What::File { sparse: false }, _) if is_object => Reading::List(None),
         _ => Reading::Skip,
     }
 }

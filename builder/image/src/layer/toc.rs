@@ -20,12 +20,15 @@ use super::header::{SELINUX, clean};
 use super::json_strings::ShortStrings;
 use super::read::push;
 use super::{Budget, Delta, EntryError, Error, Layer};
+use crate::packages::{self, Effort, Listing, Manager};
 
 const POSITION: &str = "io.github.containers.zstd-chunked.manifest-position";
 const CHECKSUM: &str = "io.github.containers.zstd-chunked.manifest-checksum";
 /// The only type and version.
 const TYPE: &str = "1";
 const VERSION: u64 = 1;
+/// The type of a chunk of zeros.
+const ZEROS: &str = "zeros";
 /// Maximum size of an unpacked table; a layer of 100 000 paths has about 40 MB.
 const MAX_TABLE_SIZE: u64 = 256 << 20;
 /// Maximum size of a compressed file; zstd never makes one of [`retained::MAX_FILE_SIZE`] bytes
@@ -51,6 +54,8 @@ pub struct Piece {
     pub range: Range<u64>,
     pub(super) size: u64,
     pub(super) digest: Digest,
+    /// Where in the content zeros are that the blob leaves out.
+    pub(super) zeros: Vec<Range<u64>>,
 }
 
 impl Toc {
@@ -198,8 +203,8 @@ pub fn read_pieces(
         at = piece.range.end;
         let mut stored = (&mut bytes).take(piece.range.end - piece.range.start);
         let mut content = Vec::new();
-        zstd::Decoder::new(&mut stored)
-            .and_then(|zstd| zstd.take(piece.size + 1).read_to_end(&mut content))
+        Unpacked::new(piece, &mut stored)
+            .and_then(|unpacked| unpacked.take(piece.size + 1).read_to_end(&mut content))
             .map_err(unreadable)?;
         io::copy(&mut stored, &mut io::sink()).map_err(unreadable)?;
         let found = Digest::from_sha256(Sha256::new_with_prefix(&content));
@@ -210,6 +215,125 @@ pub fn read_pieces(
         take(piece.entry, &content);
     }
     Ok(())
+}
+
+/// The piece of a package database with this entry number.
+pub fn database_piece(pieces: &[Piece], entry: u32) -> Option<&Piece> {
+    let at = pieces.binary_search_by_key(&entry, |piece| piece.entry).ok()?;
+    Some(&pieces[at])
+}
+
+/// Reads a package database from the bytes of its piece. `None` if it must be read again,
+/// [`Thorough`](Effort::Thorough). A piece that is not what the table of contents says is an unreadable
+/// database, because nothing that is built depends on it.
+///
+/// # Errors
+/// The layer can't be read.
+pub fn read_listing_piece(
+    layer: &Digest,
+    piece: &Piece,
+    manager: Manager,
+    effort: Effort,
+    bytes: impl Read,
+) -> Result<Option<Listing>, Error> {
+    if piece.size > packages::MAX_SIZE {
+        let cause = format!(
+            "it has {} bytes, and no more than {} are read",
+            piece.size,
+            packages::MAX_SIZE
+        );
+        return Ok(Some(Listing::Unreadable(manager, cause)));
+    }
+    let mut hash = Sha256::new();
+    let mut stored = Stored { inner: bytes, failed: false };
+    let listing = Unpacked::new(piece, &mut stored).and_then(|unpacked| {
+        let mut unpacked =
+            BufReader::new(Tee { inner: unpacked.take(piece.size), hash: &mut hash });
+        let listing = Listing::read(manager, &mut unpacked, effort)?;
+        io::copy(&mut unpacked, &mut io::sink())?;
+        Ok(listing)
+    });
+    let listing = match listing {
+        Ok(listing) => listing,
+        Err(source) if stored.failed => return Err(Error::Unpack { layer: *layer, source }),
+        Err(error) => {
+            let cause = format!("it can't be unpacked: {error}");
+            return Ok(Some(Listing::Unreadable(manager, cause)));
+        }
+    };
+    let found = Digest::from_sha256(hash);
+    if found != piece.digest {
+        let cause = format!("it has the bytes of {found}, and not of {}", piece.digest);
+        return Ok(Some(Listing::Unreadable(manager, cause)));
+    }
+    Ok(listing)
+}
+
+/// Bytes of a blob, and whether they could not be read.
+struct Stored<R> {
+    inner: R,
+    failed: bool,
+}
+
+impl<R: Read> Read for Stored<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer);
+        self.failed |= got.is_err();
+        got
+    }
+}
+
+/// A reader that hashes its bytes.
+struct Tee<'h, R> {
+    inner: R,
+    hash: &'h mut Sha256,
+}
+
+impl<R: Read> Read for Tee<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..got]);
+        Ok(got)
+    }
+}
+
+/// The content of a piece, with the zeros that the blob leaves out.
+struct Unpacked<'p, R: Read> {
+    zstd: zstd::Decoder<'static, BufReader<R>>,
+    zeros: &'p [Range<u64>],
+    at: u64,
+}
+
+impl<'p, R: Read> Unpacked<'p, R> {
+    fn new(piece: &'p Piece, stored: R) -> io::Result<Self> {
+        Ok(Self { zstd: zstd::Decoder::new(stored)?, zeros: &piece.zeros, at: 0 })
+    }
+}
+
+impl<R: Read> Read for Unpacked<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.zeros.first().is_some_and(|zeros| zeros.end <= self.at) {
+            self.zeros = &self.zeros[1..];
+        }
+        let within = |end: u64| {
+            let length = usize::try_from(end - self.at).unwrap_or(usize::MAX);
+            length.min(buffer.len())
+        };
+        let got = match self.zeros.first() {
+            Some(zeros) if zeros.start <= self.at => {
+                let length = within(zeros.end);
+                buffer[..length].fill(0);
+                length
+            }
+            Some(zeros) => {
+                let length = within(zeros.start);
+                self.zstd.read(&mut buffer[..length])?
+            }
+            None => self.zstd.read(buffer)?,
+        };
+        self.at += got as u64;
+        Ok(got)
+    }
 }
 
 #[derive(Debug)]
@@ -246,7 +370,21 @@ struct Row {
     #[serde(default)]
     end_offset: u64,
     #[serde(default)]
+    chunk_offset: u64,
+    #[serde(default)]
+    chunk_size: u64,
+    #[serde(default)]
+    chunk_type: String,
+    #[serde(default)]
     xattrs: Xattrs,
+}
+
+impl Row {
+    /// The zeros that the blob leaves out for this row, if it is a row of zeros.
+    fn zeros(&self) -> Option<Range<u64>> {
+        let end = self.chunk_offset.checked_add(self.chunk_size)?;
+        (self.chunk_type == ZEROS).then_some(self.chunk_offset..end)
+    }
 }
 
 /// Whether there is an extended attribute other than the SELinux label; nothing else of them is in
@@ -294,6 +432,7 @@ impl Table<'_> {
                 let before = self.pieces.last_mut();
                 if let Some(piece) = before.filter(|piece| piece.entry + 1 == number) {
                     piece.range.end = piece.range.end.max(row.end_offset);
+                    piece.zeros.extend(row.zeros());
                 }
                 return Ok(());
             }
@@ -302,7 +441,7 @@ impl Table<'_> {
         let file = matches!(what, What::File { .. });
         if let Ok(digest) = row.digest.parse::<Digest>()
             && file
-            && (1..=retained::MAX_FILE_SIZE).contains(&row.size)
+            && row.size > 0
             && row.offset < row.end_offset
         {
             self.pieces.push(Piece {
@@ -310,6 +449,7 @@ impl Table<'_> {
                 range: row.offset..row.end_offset,
                 size: row.size,
                 digest,
+                zeros: row.zeros().into_iter().collect(),
             });
         }
         let entry = TarEntry {

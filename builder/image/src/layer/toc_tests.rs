@@ -2,6 +2,7 @@ use super::super::Digest;
 use super::chunked::*;
 use super::toc::{FEW_RANGES, GAP};
 use super::*;
+use crate::packages::{Effort, Listing, Manager};
 use mosb_types::Diagnostic as _;
 
 fn read(blob: &[u8], layer: &Layer) -> Result<Option<(Delta, Vec<Piece>)>, Error> {
@@ -57,6 +58,42 @@ fn table_of_contents_is_read_like_the_tar() {
 }
 
 #[test]
+fn a_damaged_package_database_is_no_error() {
+    let status = "Package: a\nStatus: install ok installed\nVersion: 1\n";
+    let (blob, layer) =
+        with_rows(&[("var/lib/dpkg/status", status)], r#"{"type":"dir","name":"etc/"}"#);
+    let (_, pieces) = read(&blob, &layer).unwrap().unwrap();
+    let piece = database_piece(&pieces, 0).unwrap();
+    let listing = |bytes: &[u8]| {
+        read_listing_piece(&layer.digest, piece, Manager::Dpkg, Effort::Streaming, bytes)
+    };
+    let stored = &blob[piece.range.start as usize..piece.range.end as usize];
+    assert!(matches!(listing(stored), Ok(Some(Listing::Packages(found))) if found.len() == 1));
+    let damaged = [&stored[..stored.len() / 2], &[0xff; 40]].concat();
+    for (what, bytes) in [
+        ("another content", zstd(b"Package: b\n")),
+        ("damaged", damaged),
+        ("not zstd", b"nothing".to_vec()),
+        ("cut off", stored[..8].to_vec()),
+    ] {
+        let found = listing(&bytes);
+        assert!(
+            matches!(found, Ok(Some(Listing::Unreadable(Manager::Dpkg, _)))),
+            "{what}: {found:?}"
+        );
+    }
+    struct Cut;
+    impl std::io::Read for Cut {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("the connection was cut"))
+        }
+    }
+    let cut = std::io::Read::chain(&stored[..8], Cut);
+    let found = read_listing_piece(&layer.digest, piece, Manager::Dpkg, Effort::Streaming, cut);
+    assert!(matches!(found, Err(Error::Unpack { .. })), "{found:?}");
+}
+
+#[test]
 fn adjacent_ranges_are_joined_within_the_blob() {
     // Hashes don't compress.
     let big: String = (0..4000_u32).map(|n| Digest::of(&n.to_le_bytes()).hex()).collect();
@@ -75,7 +112,8 @@ fn many_contents_are_requested_with_longer_gaps() {
     let apart = GAP * 3;
     let piece = |entry: u32| {
         let start = u64::from(entry) * apart;
-        Piece { entry, range: start..start + 1, size: 1, digest: Digest::of(b"") }
+        let (size, zeros) = (1, Vec::new());
+        Piece { entry, range: start..start + 1, size, digest: Digest::of(b""), zeros }
     };
     let count = FEW_RANGES as u32;
     let size = u64::from(count + 1) * apart;

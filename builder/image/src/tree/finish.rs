@@ -8,6 +8,7 @@ use super::symlink::{MAX_LINKS, lossy, split};
 use super::{BaseTree, InodeId, Kind, NodeId, ROOT, retained};
 use crate::Digest;
 use crate::layer::{EntryError, Error};
+use crate::packages::{Listing, Manager};
 
 /// A file whose content must be retained and isn't read yet: one entry of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +18,24 @@ pub struct MissingContent {
     /// The number of the entry within the layer.
     pub entry: u32,
     pub size: u64,
+    /// It is a package database: what is missing is its [`Listing`].
+    pub database: Option<Manager>,
     inode: InodeId,
+}
+
+/// The files whose content, or whose listing, a tree retains.
+#[derive(Debug, Default)]
+struct Retained {
+    files: HashSet<NodeId>,
+    databases: HashSet<NodeId>,
+}
+
+impl Retained {
+    /// Whether these bytes of a node are retained.
+    fn has(&self, node: NodeId, bytes: &[u8]) -> bool {
+        let nodes = if Listing::is_listing(bytes) { &self.databases } else { &self.files };
+        nodes.contains(&node)
+    }
 }
 
 fn limit(layer: Option<Digest>, cause: EntryError) -> Error {
@@ -27,14 +45,20 @@ fn limit(layer: Option<Digest>, cause: EntryError) -> Error {
 impl Builder {
     /// The files whose content must be retained and isn't read yet, by layer and entry.
     pub fn missing_contents(&self) -> Vec<MissingContent> {
-        let inodes = self.retained_files().into_iter().map(|node| self.resolved(node));
-        let mut missing: Vec<MissingContent> = inodes
-            .filter_map(|id| {
+        let files = self.retained_files().into_iter().map(|node| (node, None));
+        let databases = self.databases().into_iter().map(|(node, manager)| (node, Some(manager)));
+        let mut missing: Vec<MissingContent> = files
+            .chain(databases)
+            .filter_map(|(node, database)| {
+                let id = self.resolved(node);
                 let inode = &self.inodes[id as usize];
-                inode.bytes.is_none().then(|| MissingContent {
+                let bytes = inode.bytes.as_deref();
+                let has = bytes.is_some_and(|it| Listing::is_listing(it) == database.is_some());
+                (!has).then(|| MissingContent {
                     layer: usize::from(inode.layer.saturating_sub(1)),
                     entry: inode.entry,
                     size: inode.size,
+                    database,
                     inode: id,
                 })
             })
@@ -54,10 +78,13 @@ impl Builder {
     /// # Errors
     /// If the target of a hard link is in no layer, or the image exceeds a limit.
     pub fn finish(self) -> Result<BaseTree, Error> {
-        let contents = self.retained_files().into_iter().collect();
+        let retained = Retained {
+            files: self.retained_files().into_iter().collect(),
+            databases: self.databases().into_iter().map(|(node, _)| node).collect(),
+        };
         let objects = self.find(retained::OSTREE_OBJECTS.as_bytes(), None);
         self.check_steps().map_err(|cause| self.limit(cause))?;
-        self.write(Some(&contents), objects)
+        self.write(Some(&retained), objects)
     }
 
     /// A limit that the image as a whole exceeds, reported for its last layer.
@@ -73,7 +100,7 @@ impl Builder {
     /// nodes.
     fn write(
         self,
-        contents: Option<&HashSet<NodeId>>,
+        retained: Option<&Retained>,
         without: Option<NodeId>,
     ) -> Result<BaseTree, Error> {
         let mut writer = Writer::default();
@@ -105,7 +132,7 @@ impl Builder {
                     content: inode
                         .bytes
                         .as_ref()
-                        .filter(|_| contents.is_none_or(|some| some.contains(&id))),
+                        .filter(|bytes| retained.is_none_or(|retained| retained.has(id, bytes))),
                 },
                 Kind::Symlink => Value::Symlink { target: bytes.unwrap_or_default() },
                 Kind::Other => Value::Other,
@@ -169,6 +196,19 @@ impl Builder {
         nodes
     }
 
+    /// The package database of each manager: that of the topmost layer which has one.
+    fn databases(&self) -> Vec<(NodeId, Manager)> {
+        let topmost = |manager: Manager| {
+            let paths = manager.databases().iter().rev();
+            let nodes = paths.filter_map(|path| self.file_at(path.as_bytes()));
+            let inode = |node: &NodeId| &self.inodes[self.resolved(*node) as usize];
+            let readable =
+                nodes.filter(|node| inode(node).size > 0 && !inode(node).is_unreadable());
+            readable.max_by_key(|node| inode(node).layer).map(|node| (node, manager))
+        };
+        [Manager::Rpm, Manager::Dpkg].into_iter().filter_map(topmost).collect()
+    }
+
     /// The files that planning reads, in the order of [`retained`].
     fn files_for_decisions(&self) -> Vec<NodeId> {
         let mut paths: Vec<Vec<u8>> = retained::FILES.map(|path| path.as_bytes().to_vec()).to_vec();
@@ -184,10 +224,12 @@ impl Builder {
                 }
             }
         }
-        for directory in retained::PRESET_DIRECTORIES {
+        let presets = retained::PRESET_DIRECTORIES.map(|directory| (directory, ".preset"));
+        let sysusers = retained::SYSUSERS_DIRECTORIES.map(|directory| (directory, ".conf"));
+        for (directory, suffix) in presets.into_iter().chain(sysusers) {
             let names = self.names(directory).map(|(name, _)| name);
-            let presets = names.filter(|name| name.ends_with(b".preset"));
-            paths.extend(presets.map(|name| [directory.as_bytes(), b"/", name].concat()));
+            let names = names.filter(|name| name.ends_with(suffix.as_bytes()));
+            paths.extend(names.map(|name| [directory.as_bytes(), b"/", name].concat()));
         }
         paths.iter().filter_map(|path| self.file_at(path)).collect()
     }

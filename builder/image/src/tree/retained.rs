@@ -3,9 +3,10 @@
 //! - [`FILES`]: users and groups, to look up owners by name, and os-release;
 //! - units and drop-ins ([`UNIT_SUFFIXES`], `*.d/*.conf`) in [`UNIT_DIRECTORIES`], whose
 //!   `[Install]` sections say which links enable them, and what links there lead to;
-//! - `*.preset` in [`PRESET_DIRECTORIES`];
+//! - `*.preset` in [`PRESET_DIRECTORIES`], and `*.conf` in [`SYSUSERS_DIRECTORIES`];
 //! - small files below [`ETC_DIRECTORIES`], which a config may change without replacing them: then
-//!   a layer repeats their content.
+//!   a layer repeats their content;
+//! - the package databases of the topmost layer, as [`Listing`](crate::packages::Listing)s.
 //!
 //! Not retained: files of more than [`MAX_FILE_SIZE`] bytes, files beyond [`MAX_TOTAL_SIZE`] bytes
 //! in total (in this order), and sparse files. The small files of the last group have limits of
@@ -43,6 +44,9 @@ pub const PRESET_DIRECTORIES: [&str; 5] = [
     "usr/lib/systemd/system-preset",
     "lib/systemd/system-preset",
 ];
+
+/// Where systemd looks for users and groups that it makes at boot (sysusers.d(5)).
+pub const SYSUSERS_DIRECTORIES: [&str; 2] = ["etc/sysusers.d", "usr/lib/sysusers.d"];
 
 /// Where configuration is: `/etc`, and the place where ostree has the distribution's.
 pub const ETC_DIRECTORIES: [&str; 2] = ["etc", "usr/etc"];
@@ -119,6 +123,10 @@ pub fn is_for_decisions(path: &[u8]) -> bool {
         let mut names = PRESET_DIRECTORIES.iter().filter_map(below);
         names.any(|name| !name.contains(&b'/') && name.ends_with(b".preset"))
     };
+    let sysusers = || {
+        let mut names = SYSUSERS_DIRECTORIES.iter().filter_map(below);
+        names.any(|name| !name.contains(&b'/') && name.ends_with(b".conf"))
+    };
     let unit = || {
         let mut names = UNIT_DIRECTORIES.iter().filter_map(below);
         names.any(|name| match name.iter().position(|b| *b == b'/') {
@@ -126,7 +134,7 @@ pub fn is_for_decisions(path: &[u8]) -> bool {
             Some(at) => is_drop_in(&name[..at], &name[at + 1..]),
         })
     };
-    FILES.iter().any(|file| file.as_bytes() == path) || preset() || unit()
+    FILES.iter().any(|file| file.as_bytes() == path) || preset() || sysusers() || unit()
 }
 
 /// Whether `name` in the directory `directory` of a unit directory is a drop-in.
@@ -146,9 +154,10 @@ pub fn looks_retained(bytes: &[u8]) -> bool {
     };
     let section = line.starts_with(b"[") && line.ends_with(b"]");
     let preset = line.starts_with(b"enable ") || line.starts_with(b"disable ");
+    let sysusers = line.starts_with(b"u ") || line.starts_with(b"g ");
     let accounts = line.starts_with(b"root:");
     let release = line.starts_with(b"NAME=") || line.starts_with(b"PRETTY_NAME=");
-    section || preset || accounts || release
+    section || preset || sysusers || accounts || release
 }
 
 #[cfg(test)]
@@ -192,6 +201,8 @@ mod tests {
             ("usr/lib/systemd/user/a.service", false),
             ("etc/systemd/system-preset/20-a.preset", true),
             ("etc/systemd/system-preset/a/b.preset", false),
+            ("usr/lib/sysusers.d/a.conf", true),
+            ("usr/lib/sysusers.d/a/b.conf", false),
         ] {
             assert_eq!(is_for_decisions(path.as_bytes()), want, "{path}");
         }

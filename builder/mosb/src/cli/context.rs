@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
+use tracing::warn;
 
 use super::ExitCode;
 use super::error::Error;
 use super::output::{self, Object};
 use super::progress::Progress;
 use super::settings::Settings;
-use crate::cli::Result;
+use crate::cli::{Result, layers};
+use mosb_build::resolve::image_tree;
 use mosb_image::Platform;
+use mosb_image::tree::BaseTree;
 use mosb_registry::cache::{DEFAULT_LIMIT, TreeCache};
 use mosb_registry::{
     self, CertDirs, Client, CredentialSources, Options, PreparedRecords, Resolved, Source,
@@ -81,6 +84,20 @@ impl CliContext {
     ) -> Result<Resolved> {
         self.progress.step(&format!("resolving {what} {source}"));
         Ok(self.pull.resolve(source, platform).await?)
+    }
+
+    /// The tree of an image: from the cache, or else from its layers and into the cache.
+    ///
+    /// # Errors
+    /// A layer can't be read.
+    pub async fn tree(&self, image: &Resolved) -> Result<BaseTree> {
+        self.progress.step(&format!("reading the tree of {}", image.pinned_text()));
+        let layers = layers::of_image(image)?;
+        let obtained = image_tree(self.cache.as_ref(), image, &layers).await?;
+        for warning in obtained.warnings {
+            warn!(code = warning.code, "{}", warning.message);
+        }
+        Ok(obtained.tree)
     }
 
     /// Bytes that were pulled and pushed.

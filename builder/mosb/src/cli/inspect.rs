@@ -1,4 +1,4 @@
-//! `mosb inspect`: what mosb knows of an image, from its manifest and config alone.
+//! `mosb inspect`: what mosb knows of an image, from its manifest and config, and from its tree if that is cached.
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "in help texts, brackets mean what may be left out"
@@ -18,11 +18,17 @@ use super::page::{Align, Page, size};
 use super::{ExitCode, Result, arguments};
 use mosb_api::labels;
 use mosb_image::Platform;
+use mosb_image::packages::{Installed, Package};
+use mosb_image::tree::BaseTree;
+use mosb_plan::plan::diff::kernels;
+use mosb_registry::base_tree;
 use mosb_registry::{Resolved, Source};
+use mosb_types::Finding;
 
 /// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
 ///
-/// An image that mosb did not build is shown too, and marked as such.
+/// An image that mosb did not build is shown too, and marked as such. Packages and kernel are shown if the cache has the
+/// tree of the image, as after a build on it. With --packages, the layers are read if it does not.
 ///
 /// Example:
 ///
@@ -36,13 +42,24 @@ pub struct Inspect {
     /// The platform to select from an index, such as linux/amd64
     #[arg(long, value_name = "OS/ARCH", value_parser = arguments::platform)]
     pub platform: Option<Platform>,
+    /// List the packages of the image
+    #[arg(long)]
+    pub packages: bool,
 }
 
 impl Inspect {
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
         let context = session.clients()?;
         let resolved = context.resolve("image", &self.image, self.platform.as_ref()).await?;
-        session.print(&info(&resolved)?)
+        let mut info = info(&resolved)?;
+        let tree = match &context.cache {
+            _ if self.packages => Some(context.tree(&resolved).await?),
+            // A warning about the cache is for a command that needs it.
+            Some(cache) => base_tree::load(cache, &resolved.manifest).await.ok().flatten(),
+            None => None,
+        };
+        info.os = tree.map(|tree| ImageOs::new(&tree, &info.labels, self.packages));
+        session.print(&info)
     }
 }
 
@@ -88,6 +105,9 @@ pub struct ImageInfo {
     /// The creation time in the image's config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
+    /// Packages and kernel; absent if the tree of the image is not cached and `--packages` is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<ImageOs>,
     /// Bytes of all layers as they are stored.
     pub size: u64,
     /// From the lowest up.
@@ -95,6 +115,83 @@ pub struct ImageInfo {
     /// All labels.
     pub labels: BTreeMap<String, String>,
 }
+
+/// The OS in an image, from its tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageOs {
+    /// How many packages rpm and dpkg have installed.
+    pub package_count: usize,
+    /// The packages, sorted; only with `--packages`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub packages: Vec<PackageInfo>,
+    /// The kernels below `/usr/lib/modules`.
+    pub kernels: Vec<String>,
+    /// The label `ostree.linux`, if it names a kernel that the image does not have: it is that of an image below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong_kernel_label: Option<String>,
+    /// What can't be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub warnings: Vec<Finding>,
+}
+
+/// An installed package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PackageInfo {
+    pub name: String,
+    /// `[epoch:]version[-release]`.
+    pub version: String,
+    /// Absent for what has none, such as rpm's public keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+}
+
+impl ImageOs {
+    fn new(tree: &BaseTree, labels: &BTreeMap<String, String>, list: bool) -> Self {
+        let Installed { packages, warnings } = Installed::of(tree);
+        let kernels = kernels(tree);
+        let label = labels.get(KERNEL_LABEL).filter(|label| !kernels.contains(label)).cloned();
+        let info = |Package { name, version, arch }: &Package| PackageInfo {
+            name: name.clone(),
+            version: version.clone(),
+            arch: arch.clone(),
+        };
+        Self {
+            package_count: packages.len(),
+            packages: packages.iter().filter(|_| list).map(info).collect(),
+            kernels,
+            wrong_kernel_label: label,
+            warnings,
+        }
+    }
+
+    fn lines(&self, page: &mut Page) {
+        page.section("OS");
+        let kernels = self.kernels.join(", ");
+        let wrong = self.wrong_kernel_label.as_ref();
+        let wrong = wrong.map(|label| format!("{label}, which the image does not have"));
+        page.pairs(&[
+            ("kernel", Some(if kernels.is_empty() { "none" } else { &kernels })),
+            (KERNEL_LABEL, wrong.as_deref()),
+            ("packages", Some(&self.package_count.to_string())),
+        ]);
+        page.findings(&self.warnings);
+        if !self.packages.is_empty() {
+            page.section("Packages");
+            let rows = self.packages.iter().map(|package| {
+                let arch = package.arch.clone().unwrap_or_default();
+                vec![package.name.clone(), package.version.clone(), arch]
+            });
+            page.table(&[], &rows.collect::<Vec<_>>());
+        }
+    }
+}
+
+/// The version of the kernel, which ostree writes; images on top inherit it.
+const KERNEL_LABEL: &str = "ostree.linux";
 
 /// The base of an image, from the image's labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -168,6 +265,7 @@ impl ImageInfo {
             format: label(labels::IMAGE_FORMAT),
             platform,
             created: field("created"),
+            os: None,
             size: layers.iter().map(|layer| layer.size).sum(),
             layers,
             labels,
@@ -224,6 +322,9 @@ impl Object for ImageInfo {
             ("digest", Some(&self.digest)),
             ("found in index", self.index.as_deref()),
         ]);
+        if let Some(os) = &self.os {
+            os.lines(&mut page);
+        }
         page.section(&format!("Layers: {}, {}", self.layers.len(), size(self.size)));
         let rows: Vec<_> = self
             .layers

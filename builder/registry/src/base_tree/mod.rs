@@ -19,9 +19,10 @@ use crate::base_tree::cache::TreeCache;
 use crate::store::Blobs;
 use mosb_image::Digest;
 use mosb_image::layer::{
-    Budget, Delta, EntryError, Error, Layer, Piece, Toc, ranges, read_contents, read_delta,
-    read_pieces, read_toc,
+    Budget, Delta, EntryError, Error, Layer, Piece, Toc, database_piece, ranges, read_contents,
+    read_delta, read_listing, read_listing_piece, read_pieces, read_toc,
 };
+use mosb_image::packages::{Effort, Listing};
 use mosb_image::tree::{BaseTree, Builder, MissingContent};
 use mosb_types::Finding;
 
@@ -236,9 +237,16 @@ async fn contents<B: Blobs>(
     wanted: &[MissingContent],
     budget: &Budget,
 ) -> Result<Vec<(MissingContent, Bytes)>, B::Error> {
+    let mut listed = Vec::new();
+    for database in wanted.iter().filter(|wanted| wanted.database.is_some()) {
+        let listing = listing(blobs, layer, pieces, database, budget).await?;
+        listed.extend(listing.map(|listing| (database.clone(), Bytes::from(listing.to_bytes()))));
+    }
+    let wanted: Vec<_> = wanted.iter().filter(|wanted| wanted.database.is_none()).collect();
     let numbers: Vec<u32> = wanted.iter().map(|wanted| wanted.entry).collect();
     let mut found: Vec<(u32, Bytes)> = Vec::new();
     match pieces {
+        _ if numbers.is_empty() => {}
         Some(pieces) => {
             for (range, pieces) in ranges(pieces, &numbers, layer.size) {
                 let (digest, within) = (layer.digest, range.clone());
@@ -269,7 +277,37 @@ async fn contents<B: Blobs>(
         let at = found.binary_search_by_key(&wanted.entry, |(number, _)| *number).ok()?;
         Some((wanted.clone(), found[at].1.clone()))
     };
-    Ok(wanted.iter().filter_map(content).collect())
+    listed.extend(wanted.into_iter().filter_map(content));
+    Ok(listed)
+}
+
+/// The packages of a database that the first reading didn't list.
+async fn listing<B: Blobs>(
+    blobs: &B,
+    layer: &Layer,
+    pieces: Option<&[Piece]>,
+    database: &MissingContent,
+    budget: &Budget,
+) -> Result<Option<Listing>, B::Error> {
+    let Some(manager) = database.database else { return Ok(None) };
+    let Some(pieces) = pieces else {
+        let (read, budget, entry) = (layer.clone(), budget.clone(), database.entry);
+        let read = move |blob| read_listing(&read, blob, &budget, (entry, manager));
+        return stream_into(blobs, layer, 0..layer.size, read).await;
+    };
+    let piece = database_piece(pieces, database.entry);
+    let Some(piece) = piece.filter(|piece| piece.range.end <= layer.size) else {
+        return Ok(None);
+    };
+    for effort in [Effort::Streaming, Effort::Thorough] {
+        let (digest, read) = (layer.digest, piece.clone());
+        let read = move |bytes| read_listing_piece(&digest, &read, manager, effort, bytes);
+        let listing = stream_into(blobs, layer, piece.range.clone(), read).await?;
+        if listing.is_some() {
+            return Ok(listing);
+        }
+    }
+    Ok(None)
 }
 
 /// Runs `read` in a thread of its own on bytes of a blob as they come in.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::store::BlobStream;
 use mosb_image::DiffId;
+use mosb_image::packages::Installed;
 use mosb_image::tree::retained;
 
 #[derive(Debug)]
@@ -126,7 +127,15 @@ async fn layers_are_read_concurrently_and_applied_in_order() {
 #[tokio::test]
 async fn tables_of_contents_replace_reading_layers() {
     let big = "x".repeat(100_000);
-    let files = [("etc/passwd", "root:"), ("usr/share/big", &big), ("etc/group", "root:x:")];
+    let more = " more\n".repeat(100_000);
+    let packages =
+        format!("Package: a\nVersion: 1\n\nPackage: b\nDescription: b\n{more}Version: 2\n");
+    let files = [
+        ("etc/passwd", "root:"),
+        ("usr/share/big", &big),
+        ("var/lib/dpkg/status", &packages),
+        ("etc/group", "root:x:"),
+    ];
     let (blob, layer) = mosb_image::layer::chunked(&files);
     // Were all of the blob read, this would show: only what is asked for is right.
     let mut memory = Memory::default();
@@ -136,6 +145,8 @@ async fn tables_of_contents_replace_reading_layers() {
     assert_eq!(tree.content("etc/passwd"), Some(&b"root:"[..]));
     assert_eq!(tree.content("etc/group"), Some(&b"root:x:"[..]));
     assert_eq!(tree.get("usr/share/big").unwrap().size, 100_000);
+    let names: Vec<_> = Installed::of(&tree).packages.iter().map(|it| it.name.clone()).collect();
+    assert_eq!(names, ["a", "b"]);
 }
 
 #[tokio::test]

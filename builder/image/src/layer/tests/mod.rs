@@ -10,6 +10,7 @@ use super::super::overlay::{LayerEntry, Meta, Node};
 use super::super::tree::{Builder, retained};
 use super::super::{DiffId, Digest, TreePath};
 use super::*;
+use crate::packages::Installed;
 use mosb_types::Diagnostic as _;
 
 fn layer_of(media_type: &str, blob: &[u8], tar: &[u8]) -> Layer {

@@ -330,6 +330,52 @@ fn deciding_contents_are_retained_or_read_again() {
 }
 
 #[test]
+fn package_database_of_topmost_layer_is_listed() {
+    let status = |name: &str| format!("Package: {name}\nStatus: a b installed\nVersion: 1\n");
+    let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
+    // Too long to be held until its name is known.
+    let long = format!("{}\nPackage: long\nVersion: 2:3-4\n", status(&"x".repeat(70_000)));
+    let long = long.replacen("Package: x", "Package: \n\n", 1);
+    let (path, other) = ("var/lib/dpkg/status", "usr/share/factory/var/lib/dpkg/status");
+    let large = [plain(&object, b'0', &long), linked(path, b'1', &object)];
+    let short = [plain(&object, b'0', &status("short")), linked(path, b'1', &object)];
+    let linked =
+        [plain("usr/share/doc/x", b'0', &status("linked")), linked(path, b'1', "usr/share/doc/x")];
+    let (lower, both) = (plain(path, b'0', &status("lower")), plain(other, b'0', &status("other")));
+    let one = |entry: &Vec<u8>| end(std::slice::from_ref(entry));
+    for (what, layers, again, want) in [
+        ("a file", vec![one(&lower)], 0, &["lower"][..]),
+        ("another place above", vec![one(&lower), one(&both)], 0, &["other"]),
+        ("the first place", vec![end(&[both, lower.clone()])], 0, &["lower"]),
+        ("removed", vec![one(&lower), end(&[plain("var/lib/.wh.dpkg", b'0', "")])], 0, &[]),
+        ("an object", vec![end(&large)], 0, &["long"]),
+        ("a small object", vec![end(&short)], 1, &["short"]),
+        ("a hard link", vec![end(&linked)], 1, &["linked"]),
+        ("an empty one", vec![end(&[plain(path, b'0', "")])], 0, &[]),
+    ] {
+        let mut builder = Builder::default();
+        let layers: Vec<_> =
+            layers.into_iter().map(|tar| (layer_of("tar", &tar, &tar), tar)).collect();
+        for (layer, tar) in &layers {
+            let delta = read_delta(layer, &**tar, &Budget::default()).unwrap();
+            builder.apply(&delta).unwrap();
+        }
+        let missing = builder.missing_contents();
+        assert_eq!(missing.len(), again, "{what}");
+        for missing in missing {
+            let (layer, tar) = &layers[missing.layer];
+            let database = (missing.entry, missing.database.unwrap());
+            let read = read_listing(layer, &**tar, &Budget::default(), database).unwrap();
+            builder.supply(&missing, &read.unwrap().to_bytes());
+        }
+        let tree = builder.finish().unwrap();
+        let installed = Installed::of(&tree);
+        let names: Vec<_> = installed.packages.iter().map(|package| &*package.name).collect();
+        assert_eq!((names, tree.content(path)), (want.to_vec(), None), "{what}");
+    }
+}
+
+#[test]
 fn small_files_below_etc_are_taken_along() {
     let object = format!("{}/aa/bb.file", retained::OSTREE_OBJECTS);
     let other_object = format!("{}/aa/cc.file", retained::OSTREE_OBJECTS);

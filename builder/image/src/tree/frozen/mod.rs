@@ -23,13 +23,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Builder, Entry, Kind, OwnedEntry};
 use crate::Digest;
+use crate::packages::Listing;
 pub use difference::{Difference, Sided};
 pub(super) use write::{Value, Writer};
 
 /// The version of a tree. It rises if the format changes, or the selection of
 /// [`retained`](super::retained) files. Cache entries of other versions are ignored and made anew.
-/// Version 2 has small files below `/etc`.
-pub const VERSION: u32 = 2;
+/// Version 2 has small files below `/etc`, version 3 the packages
+/// and sysusers.d.
+pub const VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"mosbtree";
 const HEADER: usize = 28;
@@ -204,10 +206,20 @@ impl BaseTree {
             match le_u32(row, 0).cmp(&node) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Greater => high = middle,
-                std::cmp::Ordering::Equal => return self.data(le_u32(row, 4), le_u32(row, 8)),
+                std::cmp::Ordering::Equal => {
+                    let content = self.data(le_u32(row, 4), le_u32(row, 8));
+                    return content.filter(|content| !Listing::is_listing(content));
+                }
             }
         }
         None
+    }
+
+    /// The listings that are retained in the place of package databases.
+    pub(crate) fn listings(&self) -> impl Iterator<Item = &[u8]> {
+        let rows = self.bytes[self.contents..self.data].chunks_exact(CONTENT);
+        let contents = rows.filter_map(|row| self.data(le_u32(row, 4), le_u32(row, 8)));
+        contents.filter(|content| Listing::is_listing(content))
     }
 
     /// Calls `each` with every node, in the order of their numbers: a directory before its children.

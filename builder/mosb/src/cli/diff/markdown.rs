@@ -3,9 +3,10 @@
 //! What configs and images say is within code, so that none of it becomes markup.
 
 use super::Diff;
-use super::os_text::{counts, kernel, most_changed};
+use super::os_text::{counts, kernel, most_changed, package_counts};
 use crate::cli::output::Object as _;
 use crate::cli::page::count;
+use mosb_plan::plan::diff::PackageChanges;
 use mosb_types::escape_control;
 
 impl Diff {
@@ -26,6 +27,7 @@ impl Diff {
         lines.extend(counted("config", &of_configs));
         if let Some(os) = &self.os {
             lines.push(format!("- kernel: {}", code(&kernel(&os.kernel))));
+            lines.push(format!("- packages: {}", package_counts(&os.packages)));
             lines.push(format!("- files: {}", counts(&os.files)));
             let of_os = [
                 ("user", os.users.len()),
@@ -35,6 +37,7 @@ impl Diff {
                 ("label", os.labels.len()),
             ];
             lines.extend(counted("in the OS", &of_os));
+            lines.extend(package_table(&os.packages));
             let (most, others) = most_changed(&os.files.directories);
             if !most.is_empty() {
                 lines.extend(
@@ -62,6 +65,28 @@ impl Diff {
         lines.extend(["", "</details>"].map(str::to_owned));
         lines.join("\n") + "\n"
     }
+}
+
+/// Packages that are shown before the text with all changes.
+const SHOWN_PACKAGES: usize = 100;
+
+fn package_table(packages: &PackageChanges) -> Vec<String> {
+    let all = packages.all();
+    let mut lines = Vec::new();
+    if !all.is_empty() {
+        lines
+            .extend(["", "| package | before | after |", "| --- | --- | --- |"].map(str::to_owned));
+    }
+    let version = |version: &Option<String>| version.as_deref().map(code).unwrap_or_default();
+    lines.extend(
+        all.iter().take(SHOWN_PACKAGES).map(|it| {
+            format!("| {} | {} | {} |", code(&it.name), version(&it.from), version(&it.to))
+        }),
+    );
+    if let Some(others) = all.len().checked_sub(SHOWN_PACKAGES).filter(|others| *others > 0) {
+        lines.push(format!("| {others} others | | |"));
+    }
+    lines
 }
 
 /// An item of a list with the things of which there are some.

@@ -8,7 +8,6 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
-use tracing::warn;
 
 use super::arguments::{self, one_stdin, usage};
 use super::context::{CliContext, Session};
@@ -21,11 +20,10 @@ use super::{ExitCode, Result, input, layers};
 use mosb_api::{RenderedConfig, yaml};
 use mosb_build::resolve::given_base_name;
 use mosb_image::layer::Layer;
-use mosb_image::tree::BaseTree;
 use mosb_image::{DiffId, Platform};
 use mosb_plan::plan::BuildPlan;
 use mosb_plan::plan::diff::{self, ChangeCost, FileList, OsDiff, OsSide};
-use mosb_registry::{Resolved, Source, base_tree};
+use mosb_registry::{Resolved, Source};
 pub use text::cost_lines;
 
 /// Shows what changes from one config or image to another
@@ -241,26 +239,14 @@ impl Image {
 
     /// What differs between the OS in this image and in another one.
     async fn os_diff(&self, to: &Self, context: &CliContext, list: FileList) -> Result<OsDiff> {
-        let (before, after) = (self.tree(context).await?, to.tree(context).await?);
+        let (before, after) =
+            (context.tree(&self.resolved).await?, context.tree(&to.resolved).await?);
         let labels = (self.info.labels.clone(), to.info.labels.clone());
         let compare = move || {
             let from = OsSide { tree: &before, labels: &labels.0 };
             OsDiff::between(from, OsSide { tree: &after, labels: &labels.1 }, list)
         };
         Ok(spawn_blocking(compare).await.map_err(Error::stopped("comparing"))?)
-    }
-
-    /// The tree of the image: from the cache, or else from its layers.
-    async fn tree(&self, context: &CliContext) -> Result<BaseTree> {
-        context.progress.step(&format!("reading the tree of {}", self.info.image));
-        let (image, layers) = (&self.resolved, layers::of_image(&self.resolved)?);
-        let cache = context.cache.as_ref();
-        let obtained =
-            base_tree::obtain(cache, &image.manifest, &image.store, &layers, None).await?;
-        for warning in obtained.warnings {
-            warn!(code = warning.code, "{}", warning.message);
-        }
-        Ok(obtained.tree)
     }
 }
 

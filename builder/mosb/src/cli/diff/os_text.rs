@@ -3,7 +3,8 @@
 use super::text::{path_lines, setting_lines, sign, unit_lines};
 use crate::cli::page::{Align, Page};
 use mosb_plan::plan::diff::{
-    Changed, DirectoryChanges, FileChanges, GroupState, KernelChange, OsDiff, UserState,
+    Changed, DirectoryChanges, FileChanges, GroupState, KernelChange, OsDiff, PackageChange,
+    PackageChanges, UserState,
 };
 
 /// Directories that are shown; `-o json` has all.
@@ -12,11 +13,17 @@ const SHOWN_DIRECTORIES: usize = 20;
 pub fn sections(page: &mut Page, os: &OsDiff) {
     page.section("OS");
     let (kernel, files) = (kernel(&os.kernel), counts(&os.files));
-    page.pairs(&[("kernel", Some(&kernel)), ("files", Some(&files))]);
+    let packages = package_counts(&os.packages);
+    let pairs = [("kernel", &kernel), ("packages", &packages), ("files", &files)];
+    page.pairs(&pairs.map(|(name, value)| (name, Some(value.as_str()))));
+    page.findings(&os.warnings);
     if os.is_same() {
         page.line("  What is known of the files is the same, but the layers differ.");
     }
     directories(page, &os.files.directories);
+    section(page, "Packages of the OS", &os.packages.all(), |page, package| {
+        page.line(&format!("  {} {}  {}", sign(package.change()), package.name, versions(package)));
+    });
     section(page, "Files of the OS", &os.files.list, path_lines);
     section(page, "Users of the OS", &os.users, |page, user| {
         account_lines(page, &user.name, &user.changed, user_fields);
@@ -33,6 +40,16 @@ pub fn kernel(kernel: &KernelChange) -> String {
     let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "none".to_owned());
     let (from, to) = (version(&kernel.from), version(&kernel.to));
     if kernel.is_same() { format!("{from} (the same)") } else { format!("{from} -> {to}") }
+}
+
+pub fn package_counts(packages: &PackageChanges) -> String {
+    let PackageChanges { added, removed, changed } = packages;
+    format!("{} added, {} removed, {} changed", added.len(), removed.len(), changed.len())
+}
+
+fn versions(package: &PackageChange) -> String {
+    let versions = [&package.from, &package.to];
+    versions.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" -> ")
 }
 
 pub fn counts(files: &FileChanges) -> String {

@@ -9,7 +9,8 @@ use crate::bootstrap::preflight::{CheckedImage, ImageCheck, Kind, Outcome, Repor
 use crate::cli::cache::*;
 use crate::cli::diff::{Diff, Side};
 use crate::cli::files::*;
-use crate::cli::inspect::ImageInfo;
+use crate::cli::inspect::{ImageInfo, ImageOs, PackageInfo};
+use mosb_image::packages::{Effort, Listing, Manager};
 use mosb_image::tree::{BaseTree, OwnedEntry};
 use mosb_plan::plan::diff;
 use mosb_plan::plan::live::{LiveAction, LiveChange};
@@ -206,14 +207,26 @@ fn changes() {
 
 #[test]
 fn changes_of_an_os() {
+    let packages = |lines: &str| {
+        let paragraphs = lines.split(',').map(|line| {
+            let (name, version) = line.split_once(' ').unwrap();
+            format!("Package: {name}\nVersion: {version}\n\n")
+        });
+        let status: String = paragraphs.collect();
+        let packages = Manager::Dpkg.read(status.as_bytes(), Effort::Streaming).unwrap();
+        OwnedEntry::file(&Listing::Packages(packages).to_bytes())
+    };
     let tree = |version: &str, files: &[(&str, &str)]| {
+        let all =
+            format!("kernel {version}-1,bash 5.2-1,{}", ["old 2", "new|tool 1"][files.len() % 2]);
         let kernel = format!("usr/lib/modules/{version}/vmlinuz");
         let passwd = format!("root:x:0:0::/root:/bin/sh\nchrony:x:99{version}:99::/:/bin/false\n");
         let files =
             [(&*kernel, "kernel"), ("etc/passwd", &passwd)].into_iter().chain(files.to_vec());
-        BaseTree::from_entries(files.map(|(path, content)| {
+        let files = files.map(|(path, content)| {
             (path.as_bytes().to_vec(), OwnedEntry::file(content.as_bytes()))
-        }))
+        });
+        BaseTree::from_entries(files.chain([(b"var/lib/dpkg/status".to_vec(), packages(&all))]))
     };
     let from = tree("6.1.140", &[("usr/bin/old|er", "1"), ("etc/group", "wheel:x:10:\n")]);
     let to = tree(
@@ -271,6 +284,20 @@ fn an_image() {
         "machineconfig": RENDERED, "machineconfigpool": "worker", "mosb.dev/inputs": hex("inputs"), "mosb.dev/format": "1",
         "baseOSContainerImage": "quay.io/fedora/fedora-coreos:stable", "org.opencontainers.image.base.digest": digest("base"),
     });
+    let mut with_os = info(built.clone());
+    let package = |name: &str, arch: Option<&str>| PackageInfo {
+        name: name.to_owned(),
+        version: "1:2.3-4.fc44".to_owned(),
+        arch: arch.map(str::to_owned),
+    };
+    with_os.os = Some(ImageOs {
+        package_count: 2,
+        packages: vec![package("bash", Some("aarch64")), package("gpg-pubkey", None)],
+        kernels: vec!["6.1.148".to_owned()],
+        wrong_kernel_label: Some("6.1.140".to_owned()),
+        warnings: Vec::new(),
+    });
+    looks_like("inspect-packages", &with_os);
     looks_like("inspect", &info(built));
     looks_like("inspect-other", &info(serde_json::Value::Null));
 }

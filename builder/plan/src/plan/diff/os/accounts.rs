@@ -1,4 +1,5 @@
-//! The users and groups of two trees.
+//! The users and groups of two trees: those of passwd and group files, and those that
+//! systemd-sysusers makes at boot (sysusers.d(5)).
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use serde::Serialize;
 
 use super::super::{Changed, State, changed, differing};
 use mosb_image::tree::BaseTree;
+use mosb_image::tree::retained::SYSUSERS_DIRECTORIES;
 
 /// Where users are; a name in the first of them counts.
 const USERS: [&str; 3] = ["etc/passwd", "usr/lib/passwd", "usr/etc/passwd"];
@@ -28,7 +30,7 @@ pub struct UserChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserState {
-    /// Its number.
+    /// Its number; `-` if the machine chooses it.
     pub uid: String,
     /// The number of its group.
     pub gid: String,
@@ -53,7 +55,7 @@ pub struct GroupChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupState {
-    /// Its number.
+    /// Its number; `-` if the machine chooses it.
     pub gid: String,
     /// The names of its members, with commas.
     pub members: String,
@@ -66,13 +68,30 @@ pub(super) fn users(from: &BaseTree, to: &BaseTree) -> Vec<UserChange> {
         home: field(fields, 5),
         shell: field(fields, 6),
     };
-    let (from, to) = (accounts(from, USERS, state), accounts(to, USERS, state));
+    let all = |tree| {
+        let mut users = accounts(tree, USERS, state);
+        for Sysuser { is_user, name, uid, gid, home, shell, .. } in sysusers(tree) {
+            if is_user {
+                users.entry(name).or_insert(UserState { uid, gid, home, shell });
+            }
+        }
+        users
+    };
+    let (from, to) = (all(from), all(to));
     changed(&from, &to, |name, changed| UserChange { name, changed })
 }
 
 pub(super) fn groups(from: &BaseTree, to: &BaseTree) -> Vec<GroupChange> {
     let state = |fields: &[String]| GroupState { gid: field(fields, 2), members: field(fields, 3) };
-    let (from, to) = (accounts(from, GROUPS, state), accounts(to, GROUPS, state));
+    let all = |tree| {
+        let mut groups = accounts(tree, GROUPS, state);
+        // Each user has a group of its name, unless another one is named.
+        for Sysuser { name, gid, .. } in sysusers(tree).into_iter().filter(|it| !it.other_group) {
+            groups.entry(name).or_insert(GroupState { gid, members: String::new() });
+        }
+        groups
+    };
+    let (from, to) = (all(from), all(to));
     changed(&from, &to, |name, changed| GroupChange { name, changed })
 }
 
@@ -114,4 +133,77 @@ fn accounts<S>(
 
 fn field(fields: &[String], at: usize) -> String {
     fields.get(at).cloned().unwrap_or_default()
+}
+
+/// A line of sysusers.d that makes a user or a group.
+#[derive(Debug)]
+struct Sysuser {
+    is_user: bool,
+    name: String,
+    uid: String,
+    gid: String,
+    /// The group of the user is not one of its name.
+    other_group: bool,
+    home: String,
+    shell: String,
+}
+
+/// The lines of all files, in the order of their names; one in `/etc` replaces that in `/usr`.
+fn sysusers(tree: &BaseTree) -> Vec<Sysuser> {
+    let mut files = BTreeMap::new();
+    for directory in SYSUSERS_DIRECTORIES {
+        for (name, _) in tree.children(directory) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            files.entry(name).or_insert(directory);
+        }
+    }
+    let texts =
+        files.iter().filter_map(|(name, directory)| tree.content(&format!("{directory}/{name}")));
+    let lines = |text: &[u8]| {
+        let text = String::from_utf8_lossy(text);
+        text.lines().filter_map(|line| Sysuser::of(&words(line))).collect::<Vec<_>>()
+    };
+    texts.flat_map(lines).collect()
+}
+
+impl Sysuser {
+    fn of(words: &[String]) -> Option<Self> {
+        let (kind, name) = (words.first()?, words.get(1)?);
+        let is_user = match kind.trim_end_matches('!') {
+            "u" => true,
+            "g" => false,
+            _ => return None,
+        };
+        let word = |at: usize| words.get(at).filter(|word| *word != "-").cloned();
+        let id = word(2).unwrap_or_else(|| "-".to_owned());
+        let ids = id.split_once(':').map(|(uid, gid)| (uid.to_owned(), gid.to_owned()));
+        let other_group = ids.is_some();
+        let (uid, gid) = ids.unwrap_or_else(|| (id.clone(), id));
+        // The defaults of sysusers.d(5).
+        let home = word(4).unwrap_or_else(|| "/".to_owned());
+        let shell = word(5).unwrap_or_default();
+        Some(Self { is_user, name: name.clone(), uid, gid, other_group, home, shell })
+    }
+}
+
+/// The words of a line, none for a comment; quotes hold blanks together.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote) = (None::<String>, None);
+    if line.trim_start().starts_with('#') {
+        return words;
+    }
+    for char in line.chars() {
+        match (quote, char) {
+            (Some(open), char) if char == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(char);
+                word.get_or_insert_default();
+            }
+            (None, char) if char.is_whitespace() => words.extend(word.take()),
+            (_, char) => word.get_or_insert_default().push(char),
+        }
+    }
+    words.extend(word);
+    words
 }

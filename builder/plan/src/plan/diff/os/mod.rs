@@ -1,4 +1,4 @@
-//! The differences of the OS in two images, whoever built them: kernel, files, users, groups, units,
+//! The differences of the OS in two images, whoever built them: packages, kernel, files, users, groups, units,
 //! presets, labels.
 //!
 //! They come from the [trees](BaseTree) of the images. A tree knows type, mode, owner, size and link
@@ -6,6 +6,7 @@
 //! content of the same length is not seen, unless its content is retained.
 
 mod accounts;
+mod packages;
 mod units;
 
 #[cfg(test)]
@@ -22,8 +23,11 @@ use super::{
 };
 use crate::plan::base::MODULES;
 pub use accounts::{GroupChange, GroupState, UserChange, UserState};
+use mosb_image::packages::Installed;
 use mosb_image::tree::retained::PRESET_DIRECTORIES;
 use mosb_image::tree::{BaseTree, Difference, Kind, Sided};
+use mosb_types::Finding;
+pub use packages::{PackageChange, PackageChanges};
 
 /// Components of the directories by which files are counted: `/usr/lib/modules`.
 const COUNTED_DEPTH: usize = 3;
@@ -40,6 +44,8 @@ pub struct OsSide<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OsDiff {
+    /// Packages in the databases of rpm and dpkg.
+    pub packages: PackageChanges,
     /// The kernels, from `/usr/lib/modules`.
     pub kernel: KernelChange,
     /// All paths, by type, mode, owner, size and link target, and by content where that is known.
@@ -54,6 +60,10 @@ pub struct OsDiff {
     pub presets: Vec<PathChange>,
     /// Labels of the image, by key.
     pub labels: Vec<SettingChange>,
+    /// Package databases that can't be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub warnings: Vec<Finding>,
 }
 
 /// The kernels of two images.
@@ -115,8 +125,11 @@ impl OsDiff {
             (!kernels.is_empty()).then(|| kernels.join(", "))
         };
         let (files, presets) = files(from.tree, to.tree, list);
+        let (before, after) = (Installed::of(from.tree), Installed::of(to.tree));
+        let packages = PackageChanges::between(before.packages.iter(), after.packages.iter());
         let units = (units::units(from.tree), units::units(to.tree));
         Self {
+            packages,
             kernel: KernelChange { from: kernel(from), to: kernel(to) },
             files,
             users: accounts::users(from.tree, to.tree),
@@ -124,6 +137,7 @@ impl OsDiff {
             units: changed(&units.0, &units.1, |name, changed| UnitChange { name, changed }),
             presets,
             labels: SettingChange::all(from.labels, to.labels),
+            warnings: [before.warnings, after.warnings].concat(),
         }
     }
 
@@ -131,7 +145,7 @@ impl OsDiff {
     pub fn is_same(&self) -> bool {
         // All others are in files.
         let FileChanges { added, removed, changed, .. } = self.files;
-        added + removed + changed == 0 && self.labels.is_empty()
+        added + removed + changed == 0 && self.packages.is_same() && self.labels.is_empty()
     }
 }
 

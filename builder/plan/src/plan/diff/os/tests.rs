@@ -1,5 +1,7 @@
 use super::*;
+use mosb_image::packages::{Effort, Listing, Manager};
 use mosb_image::tree::OwnedEntry;
+use serde_json::json;
 
 fn tree(files: &[(&str, &str)]) -> BaseTree {
     let entry = |(path, content): &(&str, &str)| {
@@ -111,4 +113,66 @@ fn labels_are_shown_with_their_values() {
     let diff = OsDiff::between(side(&one), side(&two), FileList::Counted);
     assert_eq!(diff.labels[0].to.as_deref(), Some("2"));
     assert!(!diff.is_same());
+}
+
+/// A tree with the packages of this list, `name version arch`.
+fn with_packages(packages: &[&str]) -> BaseTree {
+    let paragraphs = packages.iter().map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        format!("Package: {}\nVersion: {}\nArchitecture: {}\n\n", fields[0], fields[1], fields[2])
+    });
+    let status = paragraphs.collect::<String>();
+    let packages = Manager::Dpkg.read(status.as_bytes(), Effort::Streaming).unwrap();
+    let listing = OwnedEntry::file(&Listing::Packages(packages).to_bytes());
+    // The size of the database may be the same.
+    BaseTree::from_entries([(b"var/lib/dpkg/status".to_vec(), OwnedEntry { size: 1, ..listing })])
+}
+
+#[test]
+fn packages_are_compared_by_name_and_architecture() {
+    let from =
+        with_packages(&["a 1 all", "gone 1 all", "k 1 x", "k 2 x", "m 1 i", "m 1 x", "n 1 x"]);
+    let to =
+        with_packages(&["a 2 all", "k 2 x", "k 3 x", "m 2 i", "m 1 x", "n 1 all", "new 1:1-1 x"]);
+    let labels = BTreeMap::new();
+    let side = |tree| OsSide { tree, labels: &labels };
+    let diff = OsDiff::between(side(&from), side(&to), FileList::Counted);
+    let want = json!({
+        "added": [{ "name": "new", "to": "1:1-1" }],
+        "removed": [{ "name": "gone", "from": "1" }],
+        "changed": [
+            { "name": "a", "from": "1", "to": "2" },
+            { "name": "k", "from": "1", "to": "3" },
+            { "name": "m.i", "from": "1", "to": "2" },
+            { "name": "n", "from": "1.x", "to": "1.all" },
+        ],
+    });
+    assert_eq!(serde_json::to_value(&diff.packages).unwrap(), want);
+    assert_eq!((diff.files.changed, diff.is_same()), (0, false));
+}
+
+#[test]
+fn accounts_of_sysusers_are_made_at_boot() {
+    let from = [
+        ("etc/passwd", "taken:x:3:3::/:/bin/sh\n"),
+        ("usr/lib/sysusers.d/a.conf", "u a 7 \"A user\" /a\n# u no 1\ng old -\nu taken 5\n"),
+        ("usr/lib/sysusers.d/b.conf", "u b -\n"),
+    ];
+    let to = [
+        ("etc/passwd", "taken:x:3:3::/:/bin/sh\n"),
+        ("etc/sysusers.d/b.conf", "u b 9\n"),
+        ("usr/lib/sysusers.d/a.conf", "u! a 7:8 - /a\nm a wheel\nu taken 6\n"),
+        ("usr/lib/sysusers.d/b.conf", "u b -\n"),
+    ];
+    let diff = diff(&from, &to);
+    let users = diff.users.iter().map(|it| (it.name.as_str(), it.changed.what.as_slice()));
+    assert_eq!(users.collect::<Vec<_>>(), [("a", &["gid"][..]), ("b", &["uid", "gid"])]);
+    let groups = diff.groups.iter().map(|it| (it.name.as_str(), it.changed.change));
+    let want = [
+        ("a", Change::Removed),
+        ("b", Change::Changed),
+        ("old", Change::Removed),
+        ("taken", Change::Changed),
+    ];
+    assert_eq!(groups.collect::<Vec<_>>(), want);
 }
