@@ -1,6 +1,6 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
-//! `cargo bench --bench bench -- [rehearse] [program] [small] [big] [tree] [mounts] [copies] [many] [image]
+//! `cargo bench --bench bench -- [rehearse] [program] [small] [big] [tree] [diff] [mounts] [copies] [many] [image]
 //! [containerfile] [prepared] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
 //! measurements, and `rehearse` uses a small base. Such a run writes no file: its stdout is the
 //! Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
@@ -71,6 +71,9 @@ fn main() {
     }
     if wanted("tree") {
         base_tree::measure(&fixture, &big, 3, &mut report);
+    }
+    if wanted("diff") {
+        base_tree::diff(&fixture, &big, 15, &mut report);
     }
     if wanted("mounts") {
         elsewhere::mounts(&fixture, &big, 15, &mut report);

@@ -96,6 +96,11 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs a program to its end, and returns the duration and the peak of resident memory.
 pub fn run_watched(command: &mut Command) -> (Duration, u64) {
+    run_to(command, 0)
+}
+
+/// The same for a program whose exit code must be this.
+pub fn run_to(command: &mut Command, code: i32) -> (Duration, u64) {
     let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
     let started = Instant::now();
     let mut child = silent.spawn().unwrap_or_else(|why| panic!("{command:?}: {why}"));
@@ -108,7 +113,7 @@ pub fn run_watched(command: &mut Command) -> (Duration, u64) {
         }
     };
     let took = started.elapsed();
-    assert!(status.success(), "{command:?}: {status}");
+    assert_eq!(status.code(), Some(code), "{command:?}");
     (took, peak)
 }
 
