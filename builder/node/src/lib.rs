@@ -26,6 +26,7 @@
 //! | `adopt` | files that stop being changes of the machine |
 //! | `live` | files of a staged image that the machine gets while it runs |
 //! | `record`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
+//! | `soft_reboot` | doing that without a boot of the kernel |
 
 mod adopt;
 mod apply;
@@ -54,6 +55,7 @@ mod report;
 mod rpm_ostree_daemon;
 mod rpm_ostree_status;
 mod shadow;
+mod soft_reboot;
 mod ssh_keys;
 mod stage;
 mod staging_unit;

@@ -37,6 +37,7 @@ use crate::host::{Host, words};
 use crate::staging_unit::is_running;
 use live_plan::{LivePlan, Planned};
 pub(crate) use live_record::LiveRecord;
+pub(crate) use tree_difference::{Stop, tree_difference};
 
 /// What reads registries and the signature policy once.
 const CRIO: &str = "crio.service";
