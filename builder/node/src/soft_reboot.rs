@@ -15,6 +15,7 @@ use mosb_plan::plan::is_kept_by_kernel;
 use mosb_types::error_text;
 use rustix::fd::OwnedFd;
 
+use crate::deployment_folder::DeploymentFolder;
 use crate::error::Error;
 use crate::host::{Host, words};
 use crate::host_root::HostRoot;
@@ -36,8 +37,12 @@ pub(crate) fn decide(
 ) -> SoftReboot {
     let obstacle = obstacle(state, target, attempt, record).or_else(|| {
         // bootc names what is staged.
-        let tree = state.staged_tree.as_deref()?;
-        kernel_state_obstacle(root, tree)
+        let staged = state.staged_tree.as_deref()?;
+        match DeploymentFolder::booted(root) {
+            // Not the running root, in which other file systems are mounted.
+            Ok(booted) => kernel_state_obstacle(root, &booted.root(), staged),
+            Err(error) => Some(error_text(&error)),
+        }
     });
     obstacle.map_or(SoftReboot::USED, |cause| SoftReboot::not_used(&cause))
 }
@@ -75,11 +80,11 @@ fn obstacle(
 }
 
 /// Why the kernel must boot by the files of both images: it keeps what came from the ones that differ.
-fn kernel_state_obstacle(root: &HostRoot, staged: &str) -> Option<String> {
+fn kernel_state_obstacle(root: &HostRoot, booted: &str, staged: &str) -> Option<String> {
     let folder = |path: &str| -> Result<OwnedFd, String> {
         root.folder(path).map_err(|error| format!("{path} is not readable: {error}"))
     };
-    let (before, after) = match (folder("/"), folder(staged)) {
+    let (before, after) = match (folder(booted), folder(staged)) {
         (Ok(before), Ok(after)) => (before, after),
         (Err(cause), _) | (_, Err(cause)) => return Some(cause),
     };
@@ -166,15 +171,14 @@ mod tests {
             ("options of modules", "usr/lib/modprobe.d/a.conf", Some("/usr/lib/modprobe.d")),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            for folder in ["usr/etc", "usr/lib", "staged/usr/etc", "staged/usr/lib"] {
+            for folder in ["booted/usr/etc", "booted/usr/lib", "staged/usr/etc", "staged/usr/lib"] {
                 std::fs::create_dir_all(dir.path().join(folder)).unwrap();
             }
-            // The folder of the second tree lies in the first one, as on a machine below /sysroot.
             let file = dir.path().join("staged").join(path);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "a").unwrap();
             let root = HostRoot::open(dir.path()).unwrap();
-            let found = kernel_state_obstacle(&root, "/staged");
+            let found = kernel_state_obstacle(&root, "/booted", "/staged");
             match want {
                 None => assert_eq!(found, None, "{what}"),
                 Some(part) => {
@@ -184,6 +188,6 @@ mod tests {
         }
         let dir = tempfile::tempdir().unwrap();
         let root = HostRoot::open(dir.path()).unwrap();
-        assert!(kernel_state_obstacle(&root, "/missing").unwrap().contains("/missing"));
+        assert!(kernel_state_obstacle(&root, "/", "/missing").unwrap().contains("/missing"));
     }
 }
