@@ -344,7 +344,8 @@ mod tests {
         let unstaging = NodeJobRequest { pulls: false, ..request(NodeVerb::Stage, None) };
         let unstaging = serde_json::to_value(node_job(&unstaging)).unwrap();
         golden("stage-without-login.yaml", unstaging);
-        let soft = NodeJobRequest { may_be_soft: true, ..request(NodeVerb::Apply, None) };
+        let soft =
+            NodeJobRequest { adopts: true, may_be_soft: true, ..request(NodeVerb::Apply, None) };
         golden("apply-soft.yaml", serde_json::to_value(node_job(&soft)).unwrap());
         let adopting = NodeJobRequest { adopts: true, ..request(NodeVerb::Apply, None) };
         golden("apply-adopting.yaml", serde_json::to_value(node_job(&adopting)).unwrap());
