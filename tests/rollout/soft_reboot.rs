@@ -1,6 +1,6 @@
-//! `mosb node apply --soft-reboot` on a machine of the lab. bootc, ostree and systemd of the lab are too old for soft
-//! reboots: those are stand-ins over an ordinary shutdown, which keep the boot ID. What is real: `mosb node`, staging and
-//! finalizing, and what it reads of the machine afterwards.
+//! `mosb node apply --soft-reboot` on a machine of the lab. bootc, ostree and systemd of the lab are too
+//! old for soft reboots: those are stand-ins over an ordinary shutdown, which keep the boot ID. What is
+//! real: `mosb node`, staging and finalizing, and what it reads of the machine afterwards.
 
 use mosb_tests::{Lab, MachineImage};
 
