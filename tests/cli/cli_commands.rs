@@ -156,7 +156,8 @@ fn diff_reports_changes_by_its_exit_code() {
     assert_eq!(diff["same"], false);
     assert_eq!(diff["paths"][0]["path"], "/etc/a");
     assert_eq!(diff["paths"][0]["what"], json!(["content"]));
-    assert_eq!((&diff["disruption"], &diff["unreconcilable"]), (&json!("reboot"), &Value::Null));
+    let cost = (&diff["disruption"], &diff["unreconcilable"]);
+    assert_eq!(cost, (&json!("soft-reboot"), &Value::Null));
     let mut disks = config(OTHER, "secret");
     disks["spec"]["config"]["storage"]["disks"] = json!([{ "device": "/dev/sdb" }]);
     desk.write("disks.json", &disks);
@@ -224,9 +225,9 @@ fn a_plan_says_what_the_change_costs_machines() {
     let image = format!("oci:out:{NAME}");
     for (config, previous, disruption, live) in [
         ("worker.yaml", &*image, "none", Value::Null),
-        ("file.json", &image, "reboot", Value::Null),
-        ("registries.json", &image, "reboot", json!(["reload-crio"])),
-        ("registries.json", "worker.yaml", "reboot", json!(["reload-crio"])),
+        ("file.json", &image, "soft-reboot", Value::Null),
+        ("registries.json", &image, "soft-reboot", json!(["reload-crio"])),
+        ("registries.json", "worker.yaml", "soft-reboot", json!(["reload-crio"])),
         ("disks.json", &image, "reinstall", Value::Null),
     ] {
         let line = format!("plan {config} --base oci:base:os --previous {previous}");

@@ -15,7 +15,7 @@ const CODE_SECTIONS: [(&str, &str); 4] = [
 ];
 /// Literals with a hyphen that are not error codes. A new literal belongs here or into one of
 /// these sections.
-const NO_CODES: [&str; 44] = [
+const NO_CODES: [&str; 46] = [
     "base-tree",
     "base-trees",
     "config-only",
@@ -50,12 +50,14 @@ const NO_CODES: [&str; 44] = [
     "openshift-machine-api",
     "os-change",
     "prepared-bases",
+    "prepare-soft-reboot",
     "preset-lines",
     "preset-units",
     "rhcos-cloud",
     "rhel-9",
     "rhel-coreos-extensions",
     "rpm-ostree",
+    "soft-reboot",
     "systemd-run",
     "try-restart",
     "update-ca-trust",

@@ -96,4 +96,4 @@ pub use root::{base_image, debian_root};
 pub use second_base::{
     PlainBase, lab_image as second_lab_image, package_image as second_package_image,
 };
-pub use vm_base::vm_base;
+pub use vm_base::{VmBase, VmRelease, vm_base};

@@ -27,5 +27,6 @@ mod rpm_ostree_machine;
 mod simulated;
 mod single_node_story;
 mod slot_times;
+mod soft_reboot;
 mod test_lab;
 mod var_files;

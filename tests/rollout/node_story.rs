@@ -157,9 +157,7 @@ impl<'a> Story<'a> {
     /// A pod, started by a function, that reboots the machine.
     pub fn reboots(&self, name: &str, start: impl Fn()) {
         let begun = Instant::now();
-        let before = self.machine().boot_id().unwrap();
-        start();
-        self.machine().wait_reboot(&before);
+        self.machine().wait_restart(start);
         self.machine().wait_ready();
         let pod = self
             .namespace

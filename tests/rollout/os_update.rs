@@ -175,7 +175,13 @@ fn what_ostree_can_not_merge_is_not_booted(story: &Story<'_>, images: &Images) {
     let machine = story.machine();
     machine.run("echo mine >> /etc/issue.net").ok();
     let staged = story.stage("unmerged-stage", &images.b);
-    assert_eq!(staged.code, 0);
+    assert_eq!(staged.failure(), (1, "etc-not-mergeable"), "{}", staged.message());
+    assert!(staged.message().contains("/etc/issue.net of the machine"), "{}", staged.message());
+    assert_eq!(machine.staged_digest(), None, "any reboot would try to finalize it");
+    // One that is changed later is found by ostree at shutdown.
+    machine.run("cp -p /usr/etc/issue.net /etc/issue.net").ok();
+    assert_eq!(story.stage("merged-stage", &images.b).code, 0);
+    machine.run("echo mine >> /etc/issue.net").ok();
     story.apply_until_reboot("unmerged-apply", &images.b, "1");
     assert_eq!(machine.booted_digest(), images.a.digest);
     let ended = story.apply("unmerged-end", &images.b, "1");

@@ -2,26 +2,36 @@
 
 use serde_json::Value;
 
-use mosb_tests::{Mosb, Registry, vm_base};
+use mosb_tests::{Mosb, Registry, VmRelease, vm_base};
 
 use super::machine::REGISTRY;
 
-/// The base's repository and tag.
-const BASE: &str = "base:1";
-
-/// A registry with the base.
+/// A registry with the bases.
 #[track_caller]
 pub fn registry() -> Registry {
     let registry = Registry::plain();
-    registry.push(&vm_base().0, "base", BASE);
+    for release in VmRelease::ALL {
+        registry.push(&vm_base().images(), release.tag(), &repository(release));
+    }
     registry
 }
 
-/// Builds the image of a rendered MachineConfig and pushes it; `HOST:PORT/REPOSITORY@DIGEST`, as the
+/// The repository and tag of a base.
+fn repository(release: VmRelease) -> String {
+    format!("base:{}", release.tag())
+}
+
+/// Builds the image of a rendered MachineConfig on a base and pushes it; `HOST:PORT/REPOSITORY@DIGEST`, as the
 /// machine reaches it.
 #[track_caller]
-pub fn build(mosb: &Mosb, registry: &Registry, rendered: &Value, method: &str) -> String {
-    let (base, target) = (registry.repository(BASE), registry.repository("os"));
+pub fn build(
+    mosb: &Mosb,
+    registry: &Registry,
+    release: VmRelease,
+    rendered: &Value,
+    method: &str,
+) -> String {
+    let (base, target) = (registry.repository(&repository(release)), registry.repository("os"));
     let line = ["build", "-", "--base", &base, "--output", &target, "--method", method];
     let more = ["--build-on", "os-change", "--isolation", "chroot", "-o", "json"];
     let line = [&line[..], &more].concat();

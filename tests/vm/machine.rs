@@ -83,7 +83,7 @@ impl<'a> Machine<'a> {
     #[track_caller]
     pub fn new(registry: &'a Registry) -> Self {
         assert_eq!(std::env::consts::ARCH, "x86_64", "the base of virtual machines is for x86-64");
-        Self { disk: Disk::copy(&vm_base().1), programs: None, registry }
+        Self { disk: Disk::copy(&vm_base().disk()), programs: None, registry }
     }
 
     /// With a second disk.

@@ -1,5 +1,6 @@
 //! Kernel arguments, SSH keys and the password of `core` come to a machine with its image by
-//! `mosb node`, change, go and come back, and an argument that a person added stays.
+//! `mosb node`, change, go and come back, and an argument that a person added stays. And a base with
+//! another kernel comes and goes, with the arguments of the config.
 //!
 //! Real: what [update](super::update) names, the command line that the kernel reports after each
 //! boot, `mosb node stage`, `apply` and `report` in the machine, as the Jobs of a roll-out run them,
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use mosb_api::RenderedConfig;
 use mosb_api::rollout::MachinePart;
 use mosb_plan::plan::machine_part;
-use mosb_tests::{Mosb, Registry};
+use mosb_tests::{Mosb, Registry, VmRelease, vm_base};
 
 use super::image;
 use super::machine::{CONNECT, Check, Deployment, End, Machine};
@@ -22,6 +23,7 @@ use super::program_disk::ProgramDisk;
 /// Without the link to the deployment, which ostree adds, and what the test appends.
 const ARGUMENTS: &str = "tr ' ' '\\n' </proc/cmdline | \
     grep -vxe 'ostree=.*' -e no_timer_check -e panic=-1 | paste -sd ' '";
+const KERNEL: &str = "uname -r";
 const KEYS: &str = "cat /var/home/core/.ssh/authorized_keys.d/ignition";
 const KEYS_OWNER: &str = "stat -c '%a %U:%G' /var/home/core/.ssh/authorized_keys.d/ignition";
 const PASSWORD: &str = "sed -n 's/^core:\\([^:]*\\):.*/\\1/p' /etc/shadow";
@@ -32,9 +34,13 @@ const ADD_CORE: &str =
 /// With ostree's own tool, in the boot entries.
 const ADD_OWN: &str = "ostree admin kargs edit-in-place --append-if-missing=own=1";
 
+/// What the machine has without an image of ours, but for `quiet`.
+const BASE: &str = "root=/dev/vda rw console=ttyS0 net.ifnames=0";
+
 /// An image with its machine part.
 struct Target {
     word: &'static str,
+    release: VmRelease,
     image: String,
     part: MachinePart,
 }
@@ -45,6 +51,7 @@ impl Target {
         mosb: &Mosb,
         registry: &Registry,
         (word, digit): (&'static str, &str),
+        release: VmRelease,
         arguments: &[&str],
         removed: &[&str],
     ) -> Self {
@@ -53,10 +60,10 @@ impl Target {
             "metadata": { "name": format!("rendered-worker-{}", digit.repeat(32)) },
             "spec": { "kernelArguments": arguments, "config": ignition(word, removed) },
         });
-        let image = image::build(mosb, registry, &rendered, "direct");
+        let image = image::build(mosb, registry, release, &rendered, "direct");
         // As the controller takes it from the config.
         let part = machine_part(&RenderedConfig::from_value(rendered).unwrap());
-        Self { word, image, part }
+        Self { word, release, image, part }
     }
 
     fn file(&self) -> String {
@@ -91,7 +98,9 @@ impl Target {
             "{}/mosb node report -o json 2>/dev/null | jq -r .applied.machinePart",
             ProgramDisk::PLACE
         );
-        let checks: [Check; 6] = [
+        let kernel = vm_base().kernel(self.release);
+        let checks: [Check; 7] = [
+            (KERNEL, &kernel),
             (ARGUMENTS, arguments),
             (FILE, self.word),
             (KEYS, &keys),
@@ -123,12 +132,12 @@ fn ignition(word: &str, removed: &[&str]) -> Value {
 fn arguments_keys_and_password_come_and_go() {
     let registry = image::registry();
     let mosb = Mosb::new();
-    let first = Target::build(&mosb, &registry, ("first", "1"), &["a=1", "b"], &[]);
-    let second = Target::build(&mosb, &registry, ("second", "2"), &["a=2", "c"], &["quiet"]);
+    let base = VmRelease::First;
+    let first = Target::build(&mosb, &registry, ("first", "1"), base, &["a=1", "b"], &[]);
+    let second = Target::build(&mosb, &registry, ("second", "2"), base, &["a=2", "c"], &["quiet"]);
     let parts = [&first, &second].map(|target| (target.file(), target.part.to_json()));
     let machine = Machine::new(&registry).with(ProgramDisk::new(&parts));
 
-    const BASE: &str = "root=/dev/vda rw console=ttyS0 net.ifnames=0";
     // As a roll-out does it. Later ones are staged by `apply`, which a roll-out does if a power cut
     // lost what was staged.
     machine.boot(
@@ -154,4 +163,37 @@ fn arguments_keys_and_password_come_and_go() {
     );
     let again = format!("{BASE} own=1 a=1 b quiet");
     first.assert_on(&machine, "the first target again", &again, &[], End::PowerOff);
+}
+
+#[test]
+#[ignore = "boots a machine four times: make test-vm"]
+fn another_kernel_comes_and_goes_with_the_base() {
+    let registry = image::registry();
+    let mosb = Mosb::new();
+    let build = |word, digit, release| {
+        Target::build(&mosb, &registry, (word, digit), release, &["a=1"], &[])
+    };
+    let first = build("first", "1", VmRelease::First);
+    let second = build("second", "2", VmRelease::Second);
+    let kernels = [&first, &second].map(|target| vm_base().kernel(target.release));
+    assert_ne!(kernels[0], kernels[1]);
+    let parts = [&first, &second].map(|target| (target.file(), target.part.to_json()));
+    let machine = Machine::new(&registry).with(ProgramDisk::new(&parts));
+
+    machine.boot(
+        "the base",
+        Deployment::Default,
+        &[(KERNEL, &kernels[0])],
+        &[ADD_CORE, CONNECT, &first.node("stage")],
+        End::Reboot(&first.apply()),
+    );
+    let arguments = format!("{BASE} quiet a=1");
+    let stage = second.node("stage");
+    let actions = [CONNECT, &stage];
+    let end = End::Reboot(&second.apply());
+    first.assert_on(&machine, "the first base", &arguments, &actions, end);
+    // As `mosb rollout undo`: the first image again.
+    let end = End::Reboot(&first.apply());
+    second.assert_on(&machine, "the second base", &arguments, &[CONNECT], end);
+    first.assert_on(&machine, "the first base again", &arguments, &[], End::PowerOff);
 }

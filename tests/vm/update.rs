@@ -8,7 +8,7 @@
 //! of ostree-ext for rpm-ostree and bootc. What `mosb node` brings beside an image, by `bootc`
 //! and `rpm-ostree kargs` as in the lab, is in [machine_part](super::machine_part).
 
-use mosb_tests::{Mosb, Registry};
+use mosb_tests::{Mosb, Registry, VmRelease};
 
 use super::config::{Config, ON_THE_BASE};
 use super::image;
@@ -29,7 +29,7 @@ struct Image {
 impl Image {
     fn build(mosb: &Mosb, registry: &Registry, config: Config) -> Self {
         let rendered = config.rendered();
-        let name = image::build(mosb, registry, &rendered, config.method());
+        let name = image::build(mosb, registry, VmRelease::First, &rendered, config.method());
         let reference = format!("ostree-unverified-registry:{name}");
         Self { config, reference, current_config: rendered.to_string() }
     }

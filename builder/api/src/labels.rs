@@ -205,6 +205,9 @@ pub const ROLLOUT_BUILD: &str = "mosb.dev/rollout-build";
 pub const ROLLOUT_ONCE: &str = "mosb.dev/rollout-once";
 /// Annotation of a MachineOSConfig: whether its machines adopt what their first config wrote; `true`.
 pub const ADOPT: &str = "mosb.dev/adopt";
+/// Annotation of a MachineOSConfig: whether its machines reboot their user space alone where they can;
+/// `auto` or `off`.
+pub const SOFT_REBOOT: &str = "mosb.dev/soft-reboot";
 /// Annotation of a MachineOSConfig: the Secret with the user data of new machines,
 /// `NAMESPACE/NAME`. Label of that Secret, with any value: mosb may write it.
 pub const USER_DATA: &str = "mosb.dev/user-data";

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mosb_api::rollout::NodeTarget;
+use mosb_api::rollout::{NodeTarget, SoftReboot};
 
 use crate::desired_state::DesiredState;
 use crate::error::{Error, image_text};
@@ -17,7 +17,7 @@ use crate::stage::{bring, settle_staging};
 use crate::staging_unit::{is_running, show};
 use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
-use crate::{adopt, core_access, live};
+use crate::{adopt, core_access, live, soft_reboot};
 
 /// Steps before a reboot: read the journal, stage. More mean that others change the machine too.
 const STEPS: usize = 4;
@@ -34,6 +34,8 @@ pub enum RebootPolicy {
     Allowed {
         /// Whether the image brings what the machine's first config wrote, from this reboot on.
         adopts: bool,
+        /// Whether the machine may keep its kernel running.
+        may_be_soft: bool,
     },
     /// A target that needs it is an error, and nothing is changed.
     Forbidden,
@@ -107,13 +109,16 @@ pub async fn apply(
                 let begun = bring_access(host, desired, &machine).await?;
                 // A report after the reboot completes it.
                 begun.begun(target, part, &[]).write(host.root(), &begun)?;
-                if policy == (RebootPolicy::Allowed { adopts: true }) {
+                if matches!(policy, RebootPolicy::Allowed { adopts: true, .. }) {
                     adopt::adopt_by_record(host).await;
                 }
                 adopt::arm(host).await?;
-                // The record first: a reboot without it would not count.
-                Record::new(target, attempt, &state, Phase::Rebooting).write(host.root())?;
-                return Err(reboot(host).await);
+                let may_be_soft = matches!(policy, RebootPolicy::Allowed { may_be_soft: true, .. });
+                let soft_reboot = may_be_soft.then(|| {
+                    soft_reboot::decide(host.root(), &state, target, attempt, record.as_ref())
+                });
+                let begun = Record::new(target, attempt, &state, Phase::Rebooting);
+                return Err(reboot(host, Record { soft_reboot, ..begun }).await);
             }
             NextStep::WrongImage { cause } => {
                 return Err(Error::WrongImage { booted: booted(), image: image(), cause });
@@ -180,9 +185,9 @@ async fn bring_access(
     Ok(begun)
 }
 
-/// Reboots the machine, which ends this process. Returns why that did not happen.
-async fn reboot(host: &Host) -> Error {
-    match start_reboot(host).await {
+/// Reboots the machine as the record has it, which ends this process. Returns why that did not happen.
+async fn reboot(host: &Host, record: Record) -> Error {
+    match start_reboot(host, record).await {
         Ok(()) => {
             tracing::info!("the machine reboots");
             tokio::time::sleep(SHUTDOWN_LIMIT).await;
@@ -192,12 +197,29 @@ async fn reboot(host: &Host) -> Error {
     }
 }
 
-async fn start_reboot(host: &Host) -> Result<(), Error> {
+async fn start_reboot(host: &Host, mut record: Record) -> Result<(), Error> {
+    // The record first: a reboot without it would not count.
+    record.write(host.root())?;
     if is_running(host, REBOOT_UNIT).await? {
         return Ok(());
     }
+    if record.soft_reboot.as_ref().is_some_and(|soft| soft.used)
+        && let Err(cause) = soft_reboot::prepare(host).await
+    {
+        record.soft_reboot = Some(SoftReboot::not_used(&cause));
+        record.write(host.root())?;
+    }
+    let is_soft = match &record.soft_reboot {
+        Some(SoftReboot { used: true, .. }) => true,
+        Some(kernel_boots) => {
+            tracing::warn!("{kernel_boots}");
+            false
+        }
+        None => false,
+    };
     let finalizes = show(host, FINALIZE_UNIT, "LoadState").await? == "loaded";
-    match host.run("systemd-run", &reboot_command(finalizes), REBOOT_START_LIMIT).await {
+    let command = reboot_command(finalizes, is_soft);
+    match host.run("systemd-run", &command, REBOOT_START_LIMIT).await {
         // The shutdown ends whoever waits for the unit, too.
         Err(_) if is_stopping(host).await => Ok(()),
         ended => ended.map(drop),
@@ -213,15 +235,19 @@ async fn is_stopping(host: &Host) -> bool {
 
 /// Ends with what systemctl says: it refuses a reboot that an inhibitor blocks, also of root, and one
 /// whose target is masked. The unit that finalizes a deployment does that when it is stopped, so it
-/// must be active before: a path unit starts it, which may be late.
-fn reboot_command(finalizes: bool) -> Vec<String> {
+/// must be active before: a path unit starts it, which may be late. `systemctl reboot` alone would be a
+/// soft one if somebody had prepared that.
+fn reboot_command(finalizes: bool, is_soft: bool) -> Vec<String> {
     let mut command = words(["systemd-run", "--quiet", "--collect", "--wait", "--pipe"]);
     command.push(format!("--unit={REBOOT_UNIT}"));
     if finalizes {
         command.push(format!("--property=Requires={FINALIZE_UNIT}"));
         command.push(format!("--property=After={FINALIZE_UNIT}"));
     }
-    command.extend(words(["--", "systemctl", "reboot"]));
+    if !is_soft {
+        command.push("--setenv=SYSTEMCTL_SKIP_AUTO_SOFT_REBOOT=1".to_owned());
+    }
+    command.extend(words(["--", "systemctl", if is_soft { "soft-reboot" } else { "reboot" }]));
     command
 }
 
@@ -232,12 +258,12 @@ mod tests {
     #[test]
     fn a_reboot_waits_for_what_finalizes() {
         assert_eq!(
-            reboot_command(true).join(" "),
-            "systemd-run --quiet --collect --wait --pipe --unit=mosb-reboot.service --property=Requires=ostree-finalize-staged.service --property=After=ostree-finalize-staged.service -- systemctl reboot"
+            reboot_command(true, false).join(" "),
+            "systemd-run --quiet --collect --wait --pipe --unit=mosb-reboot.service --property=Requires=ostree-finalize-staged.service --property=After=ostree-finalize-staged.service --setenv=SYSTEMCTL_SKIP_AUTO_SOFT_REBOOT=1 -- systemctl reboot"
         );
         assert_eq!(
-            reboot_command(false).join(" "),
-            "systemd-run --quiet --collect --wait --pipe --unit=mosb-reboot.service -- systemctl reboot"
+            reboot_command(false, true).join(" "),
+            "systemd-run --quiet --collect --wait --pipe --unit=mosb-reboot.service -- systemctl soft-reboot"
         );
     }
 }

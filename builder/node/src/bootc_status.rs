@@ -17,6 +17,8 @@ pub(crate) struct BootcStatus {
     pub deployments: Deployments,
     /// Whether the disk of the machine can't be written, as of a live system (bootc 1.16.7).
     pub read_only: bool,
+    /// Whether what is staged may be booted without its kernel; none before bootc 1.7, which does not say.
+    pub soft_reboot_capable: Option<bool>,
     /// `CHECKSUM.SERIAL` of the staged deployment. bootc 1.1.4 does not name its stateroot.
     pub staged_name: Option<String>,
 }
@@ -52,6 +54,8 @@ struct BootEntry {
     /// Staged and locked: no reboot finalizes it (bootc 1.12).
     #[serde(default)]
     download_only: bool,
+    #[serde(default)]
+    soft_reboot_capable: Option<bool>,
     ostree: Option<OstreeEntry>,
 }
 
@@ -101,6 +105,7 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
             local_changes: is_changed.then(|| CHANGES.to_owned()).into_iter().collect(),
         },
         read_only: status.read_only,
+        soft_reboot_capable: staged.and_then(|entry| entry.soft_reboot_capable),
         staged_name: staged
             .and_then(|entry| entry.ostree.as_ref())
             .map(|ostree| format!("{}.{}", ostree.checksum, ostree.deploy_serial)),
@@ -165,6 +170,20 @@ mod tests {
         assert!(found.has_other(before) && !found.has_other(booted) && !found.rollback_queued);
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
         assert_eq!(read.staged_name, Some(format!("{}.0", "0".repeat(64))));
+        assert_eq!(read.soft_reboot_capable, None, "as before 1.7");
+    }
+
+    #[test]
+    fn only_what_is_staged_is_asked_for_soft_reboots() {
+        let digest = Digest::of(b"one");
+        for (staged, booted, want) in [(true, false, Some(true)), (false, true, Some(false))] {
+            let mut entries =
+                [entry("reg.example/os:1", digest), entry("reg.example/os:0", digest)];
+            entries[0]["softRebootCapable"] = json!(staged);
+            entries[1]["softRebootCapable"] = json!(booted);
+            let text = status(json!({ "staged": entries[0], "booted": entries[1] }));
+            assert_eq!(parse(&text).unwrap().soft_reboot_capable, want);
+        }
     }
 
     /// Of bootc up to 1.6, which had to wait for ostree's lock.

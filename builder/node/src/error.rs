@@ -117,6 +117,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "read-only-machine", class = InvalidInput)]
     ReadOnlyMachine,
+    /// Finalizing would fail.
+    #[error(
+        "{path} of the machine: it is not that of the image that the machine runs, and {image} has a directory there, so ostree can't merge them; move it away, or make it as /usr{path} is, or remove the directory from the image"
+    )]
+    #[diagnostic(code = "etc-not-mergeable", class = Rejected)]
+    NotMergeable { path: String, image: String },
     /// The tool waits for another program.
     #[error(
         "{command} on the machine: no answer within {seconds} s, as while another program changes the image of this machine; ps shows bootc, ostree or rpm-ostree; it is tried again"
@@ -242,6 +248,7 @@ impl Error {
             | Self::BadPullSettings { .. }
             | Self::BadMachinePart { .. }
             | Self::NoCore
+            | Self::NotMergeable { .. }
             | Self::WrongOwner { .. }
             | Self::BadShadow { .. }
             | Self::PasswordFileBusy { .. }

@@ -19,13 +19,14 @@
 //! | `staging_unit`, `unit_output`, `rpm_ostree_daemon` | the unit that stages an image; what it wrote; the daemon that does it |
 //! | `update_units` | units of the machine that would update it by themselves |
 //! | `kernel_arguments`, `target_fit` | what changes in them, and who changes it; what a machine lacks of its target |
-//! | `stage`, `unstage`, `boot_space` | staging an image; taking the next boot from another one; space for its kernel |
+//! | `stage`, `unstage`, `boot_space`, `etc_merge` | staging an image; taking the next boot from another one; space for its kernel; whether it can be merged |
 //! | `ssh_keys`, `shadow`, `core_access` | the keys and the password of `core` |
 //! | `machine_record` | what mosb set on the machine |
 //! | `file_tree`, `drift` | a directory without its links; which files of its image the machine hides |
 //! | `adopt` | files that stop being changes of the machine |
 //! | `live` | files of a staged image that the machine gets while it runs |
 //! | `record`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
+//! | `soft_reboot` | doing that without a boot of the kernel |
 
 mod adopt;
 mod apply;
@@ -37,6 +38,7 @@ mod deployments;
 mod desired_state;
 mod drift;
 mod error;
+mod etc_merge;
 mod file_tree;
 mod finalization;
 mod host;
@@ -54,6 +56,7 @@ mod report;
 mod rpm_ostree_daemon;
 mod rpm_ostree_status;
 mod shadow;
+mod soft_reboot;
 mod ssh_keys;
 mod stage;
 mod staging_unit;

@@ -38,6 +38,8 @@ pub(crate) struct MachineState {
     pub deployments: Deployments,
     /// The root of the staged deployment, where bootc staged it.
     pub staged_tree: Option<String>,
+    /// Whether bootc can boot what is staged and leave the kernel running; none if it does not say.
+    pub soft_reboot_capable: Option<bool>,
 }
 
 impl MachineState {
@@ -59,6 +61,7 @@ impl MachineState {
                     return Err(Error::ReadOnlyMachine);
                 }
                 state.deployments = status.deployments;
+                state.soft_reboot_capable = status.soft_reboot_capable;
                 state.staged_tree = match status.staged_name {
                     Some(name) => deployment_folder::named(host.root(), &name)?,
                     None => None,

@@ -137,6 +137,7 @@ mod tests {
             attempt,
             boot_id: boot_id.to_owned(),
             phase: Phase::Rebooting,
+            soft_reboot: None,
             had_image: false,
             booted: None,
         }

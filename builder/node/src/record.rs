@@ -2,7 +2,7 @@
 //! completely. It is written before a reboot and survives it, so that an attempt reboots the machine
 //! once.
 
-use mosb_api::rollout::NodeTarget;
+use mosb_api::rollout::{NodeTarget, SoftReboot};
 use mosb_image::Digest;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,9 @@ pub(crate) struct Record {
     /// What the machine ran when the record was written. None if that was not an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub booted: Option<Digest>,
+    /// How the machine was asked to reboot, or rebooted, if it was allowed to keep its kernel running.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub soft_reboot: Option<SoftReboot>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +60,20 @@ impl Record {
             phase,
             had_image: state.deployments.has_other(target.image.digest()),
             booted: state.booted_digest(),
+            soft_reboot: None,
         }
+    }
+
+    /// How the machine rebooted, once it runs the target: after a soft reboot, it is the boot of the
+    /// record still.
+    fn rebooted_softly(&self, state: &MachineState) -> Option<SoftReboot> {
+        let asked = self.soft_reboot.clone()?;
+        let has_booted = self.phase == Phase::Rebooting && self.boot_id != state.boot_id;
+        Some(if asked.used && has_booted {
+            SoftReboot::not_used("one was begun, and the kernel booted all the same")
+        } else {
+            asked
+        })
     }
 
     /// The record; none if there is none, or one that can't be parsed.
@@ -78,8 +94,12 @@ impl Record {
     /// one that had its reboot.
     pub fn ended(&self, state: &MachineState) -> Option<Self> {
         let has_ended = self.phase == Phase::Rebooting && state.runs(&self.target.image);
-        let boot_id = state.boot_id.clone();
-        has_ended.then(|| Self { boot_id, phase: Phase::Applied, ..self.clone() })
+        has_ended.then(|| Self {
+            boot_id: state.boot_id.clone(),
+            phase: Phase::Applied,
+            soft_reboot: self.rebooted_softly(state),
+            ..self.clone()
+        })
     }
 
     /// Writes it to the disk.
@@ -131,8 +151,11 @@ pub(crate) fn write_applied(
     if old.is_some_and(|old| old.phase == Phase::Applied && old.target == *target) {
         return;
     }
+    let rebooted = old.filter(|old| old.target == *target);
+    let soft_reboot = rebooted.and_then(|old| old.rebooted_softly(state));
+    let record = Record { soft_reboot, ..Record::new(target, attempt, state, Phase::Applied) };
     // The machine is where it should be: a full disk must not keep it out of service.
-    if let Err(error) = Record::new(target, attempt, state, Phase::Applied).write(root) {
+    if let Err(error) = record.write(root) {
         tracing::error!("{error}");
     }
 }
@@ -158,6 +181,7 @@ mod tests {
             phase: Phase::Rebooting,
             had_image: true,
             booted: Some(Digest::of(b"old")),
+            soft_reboot: Some(SoftReboot::USED),
         };
         record.write(&root).unwrap();
         assert_eq!(Record::read(&root).unwrap(), Some(record.clone()));
@@ -167,7 +191,7 @@ mod tests {
         });
         root.write(FILE, of_later.to_string().as_bytes(), 0o600).unwrap();
         let later = Record::read(&root).unwrap();
-        assert_eq!(later, Some(Record { booted: None, ..record }));
+        assert_eq!(later, Some(Record { booted: None, soft_reboot: None, ..record }));
         root.write(FILE, b"{", 0o600).unwrap();
         assert_eq!(Record::read(&root).unwrap(), None);
         root.write(FILE, &[b' '; LIMIT as usize + 1], 0o600).unwrap();
@@ -184,6 +208,7 @@ mod tests {
             phase,
             had_image: true,
             booted: None,
+            soft_reboot: None,
         };
         let booted =
             Deployment { image: "reg.example/os".to_owned(), digest: Some(Digest::of(b"new")) };
@@ -197,6 +222,18 @@ mod tests {
         assert_eq!(ended, Some(Record { boot_id: "now".to_owned(), ..applied.clone() }));
         assert_eq!(applied.ended(&state), None, "it is recorded");
         assert_eq!(record("old", Phase::Rebooting).ended(&state), None, "it runs another image");
+        for (what, asked, boot_id, want) in [
+            ("not allowed", None, "now", None),
+            ("soft", Some(SoftReboot::USED), "now", Some(true)),
+            ("soft, and the kernel booted", Some(SoftReboot::USED), "before", Some(false)),
+            ("not soft", Some(SoftReboot::not_used("x")), "before", Some(false)),
+        ] {
+            let of = record("new", Phase::Rebooting);
+            let of = Record { boot_id: boot_id.to_owned(), soft_reboot: asked, ..of };
+            let soft = of.ended(&state).unwrap().soft_reboot;
+            assert_eq!(soft.as_ref().map(|soft| soft.used), want, "{what}");
+            assert_eq!(soft.is_some_and(|soft| soft.cause.is_none()), want == Some(true), "{what}");
+        }
     }
 
     /// As of a machine that was installed with the keys of a config.

@@ -10,9 +10,13 @@ use crate::live::LiveRecord;
 use crate::machine_record::MachineRecord;
 use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
-use crate::staging_unit::remove_leftover_login;
+use crate::staging_unit::{remove_leftover_login, show};
 use crate::target_fit::TargetFit;
 use crate::{adopt, boot_space};
+
+/// What each start of a user space reaches anew, also after a soft reboot; systemd's own time of that is
+/// not the last one in each version.
+const USER_SPACE: &str = "basic.target";
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
 /// be observed, also with an error. An attempt that rebooted the machine into its target is recorded
@@ -24,7 +28,8 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
         tracing::error!("{error}");
     }
     let boot_id = host.boot_id().unwrap_or_default();
-    let mut report = NodeReport { boot_id, ..NodeReport::default() };
+    let user_space_since = user_space_since(host).await;
+    let mut report = NodeReport { boot_id, user_space_since, ..NodeReport::default() };
     let state = match MachineState::read(host).await {
         Ok(state) => state,
         Err(error) => {
@@ -45,6 +50,8 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
                 None => None,
             };
             let machine = MachineRecord::read(root).unwrap_or(machine);
+            let applied = record.as_ref().filter(|record| record.phase == Phase::Applied);
+            report.soft_reboot = applied.and_then(|record| record.soft_reboot.clone());
             (report.applied, report.attempted) = last_targets(record, machine);
             let applied = report.applied.as_ref();
             report.live_incomplete = match is_live_incomplete(root, applied, &report.boot_id) {
@@ -60,6 +67,15 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
     report.boot_full = report.staged.is_some() && is_boot_full(root);
     let error = report.tool.is_none().then_some(Error::NoTool).or(local);
     (report, error)
+}
+
+/// When systemd reached [`USER_SPACE`], in microseconds since the kernel booted; 0 if that is not known.
+async fn user_space_since(host: &Host) -> u64 {
+    let shown = show(host, USER_SPACE, "ActiveEnterTimestampMonotonic").await;
+    shown.map(|text| text.parse().unwrap_or_default()).unwrap_or_else(|error| {
+        tracing::warn!("{error}");
+        0
+    })
 }
 
 /// Whether the kernel of what is staged does not fit into `/boot`; false if that is not known.

@@ -2,6 +2,7 @@
 //! boots it.
 
 use mosb_api::rollout::{NodeTarget, NodeTool};
+use mosb_image::PinnedRef;
 use mosb_types::error_text;
 
 use crate::desired_state::DesiredState;
@@ -21,7 +22,7 @@ use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::{StagingUnit, remove_leftover_login};
 use crate::target_fit::TargetFit;
 use crate::unstage::{remove_refused, unstage};
-use crate::{adopt, core_access, placed_settings, update_units};
+use crate::{adopt, core_access, etc_merge, placed_settings, update_units};
 
 /// What bootc runs, up to 1.11 after it has staged, and then before.
 const PODMAN: &str = "podman";
@@ -60,7 +61,18 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
     } else {
         update_units::stop_until_reboot(host).await?;
     }
+    check_merge(host, &target.image).await?;
     renew_live(host, target, &state).await
+}
+
+/// Checks that a reboot would boot what is staged. Otherwise it is removed, because finalizing it at any
+/// reboot would fail.
+async fn check_merge(host: &Host, image: &PinnedRef) -> Result<(), Error> {
+    let checked = etc_merge::check(host.root(), image);
+    if let Err(Error::NotMergeable { .. }) = checked {
+        remove_refused(host, &MachineState::read(host).await?).await;
+    }
+    checked
 }
 
 /// Ends the staging of other targets, and waits for that of this one.

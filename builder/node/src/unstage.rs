@@ -106,14 +106,21 @@ async fn has_obsolete(
 /// Removes the first deployment if it is the staged one. ostree itself refuses to remove the booted
 /// one.
 async fn undeploy(host: &Host) -> Result<(), Error> {
-    let command = "ostree admin status";
-    let status = host.run(command, &words(["ostree", "admin", "status"]), UNSTAGE_LIMIT).await?;
-    if !is_first_staged(&status) {
-        let cause = "the first deployment is not staged".to_owned();
-        return Err(Error::BadStatus { command, cause });
-    }
+    check_first_staged(host).await?;
     let undeploy = words(["ostree", "admin", "undeploy", "0"]);
     host.run("ostree admin undeploy", &undeploy, UNSTAGE_LIMIT).await.map(drop)
+}
+
+/// # Errors
+/// The first deployment, number 0 for ostree, is not the staged one, or that is not known.
+pub(crate) async fn check_first_staged(host: &Host) -> Result<(), Error> {
+    let command = "ostree admin status";
+    let status = host.run(command, &words(["ostree", "admin", "status"]), UNSTAGE_LIMIT).await?;
+    if is_first_staged(&status) {
+        return Ok(());
+    }
+    let cause = "the first deployment is not staged".to_owned();
+    Err(Error::BadStatus { command, cause })
 }
 
 /// Whether the first deployment is the staged one, by the output of `ostree admin status`: a star or

@@ -54,7 +54,7 @@ impl MachineState<'_> {
         let is_brought =
             self.valid_slot().is_some_and(|slot| self.runs(slot.target.image.digest()));
         let has_fallen = ran.zip(self.report.as_ref()).is_some_and(|(before, report)| {
-            before.boot_id != report.boot_id
+            before.user_space() != report.user_space()
                 && report.booted.is_some()
                 && digest(report) != digest(&before)
                 && !is_brought
@@ -92,7 +92,9 @@ impl MachineState<'_> {
             _ => None,
         });
         let mut staged = by_jobs.filter(|staged| is_it(&staged.staged)).chain(by_mark);
-        staged.any(|one| one.boot_id != report.boot_id && (is_known || !is_it(&one.rollback)))
+        staged.any(|one| {
+            one.user_space() != report.user_space() && (is_known || !is_it(&one.rollback))
+        })
     }
 }
 

@@ -43,6 +43,8 @@ pub struct NodeJobRequest {
     pub pulls: bool,
     /// Whether `apply` adopts what the machine's first config wrote.
     pub adopts: bool,
+    /// Whether `apply` may leave the kernel running.
+    pub may_be_soft: bool,
     /// The image of the controller, by digest.
     pub image: String,
 }

@@ -73,8 +73,7 @@ impl<'a> MachineState<'a> {
             JobPhase::Running => JobState::Running,
             JobPhase::Failed { exit_code, message, report, .. } => {
                 // What needed a reboot in another boot may not need one any more.
-                let is_current =
-                    || report.as_ref().is_some_and(|report| self.is_of_this_boot(&report.boot_id));
+                let is_current = || report.as_ref().is_some_and(|report| self.is_current(report));
                 let exit = exit_code.and_then(ExitCode::from_code);
                 let exit = exit.filter(|exit| *exit != ExitCode::NeedsReboot || is_current());
                 failed(exit, message.clone(), job.ended())
@@ -100,6 +99,8 @@ impl<'a> MachineState<'a> {
                         report.boot_id, self.machine.node.boot_id
                     );
                     failed(None, text, ended)
+                } else if !self.is_current(report) {
+                    failed(None, "its result is from before a soft reboot".to_owned(), ended)
                 } else if job.verb == NodeVerb::Stage
                     && booted == target
                     && report.boots_other_next()

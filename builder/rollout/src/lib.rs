@@ -113,6 +113,6 @@ pub use snapshot::{
 };
 pub use view::{
     BuildView, MachineCounts, NodeView, PoolCondition, Retry, RolloutChange, RolloutRequest,
-    RolloutRequestError, RolloutView, TargetView, UndoTo, build_views, decide_request, node_views,
-    rollout_view, write_request,
+    RolloutRequestError, RolloutView, SoftReboots, TargetView, UndoTo, build_views, decide_request,
+    node_views, rollout_view, write_request,
 };

@@ -1,14 +1,15 @@
 //! The state of one machine, read from its node object, its annotations and the Jobs on it alone.
 //!
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
-//! a report or annotation of an earlier boot counts for nothing.
+//! a report or annotation of an earlier boot counts for nothing. The Node has the boot of the kernel; a
+//! soft reboot begins another user space in it, which only reports show.
 
 use jiff::Timestamp;
 
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use mosb_api::labels;
-use mosb_api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, SoftReboot, StagedMark};
 use mosb_cluster::node_pool::may_run_etcd;
 use mosb_image::{Digest, Platform};
 
@@ -86,15 +87,18 @@ impl<'a> MachineState<'a> {
                 JobPhase::Failed { report, .. } => (false, report.as_ref()?),
             };
             let created = job.created.as_ref().map(|time| time.0);
-            self.is_of_this_boot(&report.boot_id).then_some(((created, is_success), &**report))
+            let order = (report.user_space_since, true, created, is_success);
+            self.is_of_this_boot(&report.boot_id).then(|| (order, NodeReport::clone(report)))
         });
-        let newest = of_jobs.max_by_key(|(order, _)| *order).map(|(_, report)| report.clone());
-        newest.or_else(|| {
+        let of_node = || {
             let text = self.machine.node.metadata.annotation(labels::NODE_REPORT)?;
             // One that can't be read counts as none: the machine is asked again.
             let report = NodeReport::parse(text).ok()?;
-            self.is_of_this_boot(&report.boot_id).then_some(report)
-        })
+            let order = (report.user_space_since, false, None, true);
+            self.is_of_this_boot(&report.boot_id).then_some((order, report))
+        };
+        let newest = of_jobs.chain(of_node()).max_by_key(|(order, _)| *order);
+        newest.map(|(_, report)| report)
     }
 
     fn newest_staged(&self) -> Option<NodeTarget> {
@@ -120,7 +124,13 @@ impl<'a> MachineState<'a> {
         };
         let staged = report.staged.as_ref().and_then(|staged| staged.digest);
         let target = job.target.as_ref().map(|target| target.image.digest());
-        self.is_of_this_boot(&report.boot_id) && staged.is_some() && staged == target
+        self.is_current(report) && staged.is_some() && staged == target
+    }
+
+    /// Whether a report is of the user space that runs, as far as reports show it.
+    pub fn is_current(&self, report: &NodeReport) -> bool {
+        let newest = self.report.as_ref().map_or(0, |newest| newest.user_space_since);
+        self.is_of_this_boot(&report.boot_id) && report.user_space_since >= newest
     }
 
     pub fn is_of_this_boot(&self, boot_id: &str) -> bool {
@@ -145,6 +155,13 @@ impl<'a> MachineState<'a> {
     /// The target whose files it has while it runs another image.
     pub fn live(&self) -> Option<&NodeTarget> {
         self.report.as_ref()?.live()
+    }
+
+    /// How it rebooted into the image that it runs, if it was allowed to leave its kernel running.
+    pub fn soft_reboot(&self) -> Option<&SoftReboot> {
+        let report = self.report.as_ref()?;
+        let runs = |applied: &NodeTarget| self.runs(applied.image.digest());
+        report.soft_reboot.as_ref().filter(|_| report.applied.as_ref().is_some_and(runs))
     }
 
     /// How many files of its image it hides, if it reported that.

@@ -4,7 +4,7 @@ use super::job_request::{NodeJobRequest, NodeVerb};
 use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
 use mosb_api::labels;
-use mosb_api::rollout::NodeTarget;
+use mosb_api::rollout::{NodeTarget, SoftRebootMode};
 use mosb_image::Digest;
 
 /// Hex digits in the name of a Job that stand for the UID of a node. Two nodes must never have one
@@ -42,9 +42,17 @@ impl NodeJobRequest {
                 NodeVerb::Stage => !target.is_some_and(has_image),
             },
             adopts: verb == NodeVerb::Apply && adopts(snapshot),
+            may_be_soft: verb == NodeVerb::Apply && may_be_soft(snapshot),
             image: snapshot.cluster.own_image.clone(),
         }
     }
+}
+
+/// Whether machines of the pool may leave their kernel running. No target is decided while the setting
+/// is not a valid one.
+pub(super) fn may_be_soft(snapshot: &RolloutSnapshot) -> bool {
+    let config = snapshot.config.as_ref();
+    config.is_some_and(|config| SoftRebootMode::of(&config.metadata) == Ok(SoftRebootMode::Auto))
 }
 
 /// Whether machines of the pool adopt what their first config wrote.

@@ -186,7 +186,8 @@ fn arguments(request: &NodeJobRequest) -> Vec<String> {
         NodeVerb::Stage => target.chain(files).collect(),
         NodeVerb::Apply => {
             let adopt = request.adopts.then(|| "--adopt".to_owned());
-            target.chain(files).chain(attempt).chain(adopt).collect()
+            let soft = request.may_be_soft.then(|| "--soft-reboot".to_owned());
+            target.chain(files).chain(attempt).chain(adopt).chain(soft).collect()
         }
         NodeVerb::Part => {
             let without_reboot = [NO_REBOOT.to_owned()];
@@ -292,6 +293,7 @@ mod tests {
             number: 2,
             pulls: matches!(verb, NodeVerb::Stage | NodeVerb::Apply),
             adopts: false,
+            may_be_soft: false,
             image: format!("quay.io/acme/mosb@{}", Digest::of(b"mosb")),
         }
     }
@@ -342,6 +344,9 @@ mod tests {
         let unstaging = NodeJobRequest { pulls: false, ..request(NodeVerb::Stage, None) };
         let unstaging = serde_json::to_value(node_job(&unstaging)).unwrap();
         golden("stage-without-login.yaml", unstaging);
+        let soft =
+            NodeJobRequest { adopts: true, may_be_soft: true, ..request(NodeVerb::Apply, None) };
+        golden("apply-soft.yaml", serde_json::to_value(node_job(&soft)).unwrap());
         let adopting = NodeJobRequest { adopts: true, ..request(NodeVerb::Apply, None) };
         golden("apply-adopting.yaml", serde_json::to_value(node_job(&adopting)).unwrap());
         let job =

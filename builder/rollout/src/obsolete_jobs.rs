@@ -72,7 +72,7 @@ pub(super) fn is_obsolete(
 /// not created again.
 fn is_remembered(ctx: &Context<'_>, state: &MachineState<'_>, job: &MachineJob) -> bool {
     let is_current = match &job.phase {
-        JobPhase::Succeeded(report) => state.is_of_this_boot(&report.boot_id),
+        JobPhase::Succeeded(report) => state.is_current(report),
         JobPhase::Running | JobPhase::Failed { .. } => true,
     };
     let lacks_part = job.target.as_ref().is_some_and(|target| {

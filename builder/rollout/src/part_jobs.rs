@@ -136,7 +136,7 @@ pub(super) fn part_failure(
         (JobPhase::Running, _) if job.awaits_pod.is_some() => None,
         (JobPhase::Running, _) if job.is_overdue(now) => Some("its Job does not end".to_owned()),
         // It rebooted meanwhile, for whatever reason.
-        (JobPhase::Succeeded(report), _) if !state.is_of_this_boot(&report.boot_id) => None,
+        (JobPhase::Succeeded(report), _) if !state.is_current(report) => None,
         (_, JobState::Failed(failure)) => match failure.exit {
             Some(ExitCode::NeedsReboot | ExitCode::Unreconcilable) => None,
             Some(ExitCode::WrongImage | ExitCode::NotFinalized) | None => Some(failure.message),

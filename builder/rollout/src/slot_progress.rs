@@ -15,6 +15,7 @@ use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::machine_status::MachineFailure;
+use super::new_job::may_be_soft;
 use super::node_patch::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
 use mosb_api::rollout::{NodeTarget, Slot};
@@ -37,7 +38,8 @@ impl MachinePlan {
         match phase {
             SlotPhase::Finished => {
                 self.release(state, slot, &slot.target);
-                let text = format!("{} runs {}", state.name(), slot.target.image);
+                let soft = state.soft_reboot().map(|soft| format!(" ({soft})")).unwrap_or_default();
+                let text = format!("{} runs {}{soft}", state.name(), slot.target.image);
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
             }
@@ -102,7 +104,10 @@ impl MachinePlan {
                 {
                     let why = state.job_waiting(ctx.now).map(|why| format!(": {why}"));
                     let why = why.unwrap_or_else(|| "; see its pod in mosb-rollout".to_owned());
-                    format!("not rebooted: its Job runs since {since}{why}")
+                    // A soft reboot keeps the boot ID.
+                    let is_known = !may_be_soft(ctx.snapshot);
+                    let what = if is_known { "not rebooted" } else { "not back" };
+                    format!("{what}: its Job runs since {since}{why}")
                 } else {
                     let cause = no_report(state).map(|cause| format!(": {cause}"));
                     let cause = cause.unwrap_or_default();

@@ -20,7 +20,7 @@ const NAMESPACE: &str = "mosb-rollout";
 const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
 /// Names of the golden files of our Jobs.
-const JOBS: [&str; 8] = [
+const JOBS: [&str; 9] = [
     "report",
     "stage",
     "stage-without-login",
@@ -29,6 +29,7 @@ const JOBS: [&str; 8] = [
     "apply-with-machine-part",
     "part-with-machine-part",
     "apply-adopting",
+    "apply-soft",
 ];
 /// Somebody with all rights in the namespace.
 const SOMEBODY: &str = "rollout-somebody";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::admission_policy::pods::RUNTIME_CLASS;
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 26] = [
     "mosb node apply --target {} --attempt 1",
     "sh -c true",
     "mosb node report",
@@ -21,6 +21,9 @@ const COMMANDS: [&str; 23] = [
     "mosb node apply --target {} --attempt 1 --no-reboot --no-reboot",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --adopt --adopt",
     "mosb node apply --target {} --attempt 1 --no-reboot --adopt",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --soft-reboot --soft-reboot",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --soft-reboot --adopt",
+    "mosb node apply --target {} --attempt 1 --no-reboot --soft-reboot",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow --attempt 1",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --machine-part --attempt 1",
     "mosb node apply --target {} --machine-part /run/mosb/auth/machine-part.json --auth /run/mosb/auth/auth.json --attempt 1",

@@ -34,7 +34,10 @@ while :; do
     make_group
     # Left by the boot before, as the network namespace stays.
     ip link delete cni0 2> /dev/null || true
-    cat /proc/sys/kernel/random/uuid > "$shared/boot-id.next"
+    # A soft reboot is of the same boot.
+    [ -e "$shared/soft-reboot-begun" ] || id=$(cat /proc/sys/kernel/random/uuid)
+    rm -f "$shared/soft-reboot-begun" "$shared/soft-reboot-prepared"
+    echo "$id" > "$shared/boot-id.next"
     mv "$shared/boot-id.next" "$shared/boot-id"
     code=0
     unshare --mount --propagation private --pid --uts --ipc --fork -- \

@@ -62,7 +62,7 @@ else
     done
 fi
 
-# What the harness brings: programs, settings, the wrapper of ostree, one unit for containerd and the kubelet; maybe those of
+# What the harness brings: programs, settings, wrappers of some programs, one unit for containerd and the kubelet; maybe those of
 # a control plane.
 mkdir run/lab/programs run/lab/settings run/lab/shared
 # Folders, as runc finds itself by that in which it is.
@@ -73,9 +73,11 @@ done
 mount --bind -o ro "$settings" run/lab/settings
 mount --bind "$shared" run/lab/shared
 mount --bind -o ro /usr/lib/cni usr/lib/cni
-touch run/lab/ostree
-mount --bind -o ro usr/bin/ostree run/lab/ostree
-mount --bind -o ro "$settings/ostree" usr/bin/ostree
+for program in ostree bootc systemctl; do
+    touch "run/lab/$program"
+    mount --bind -o ro "usr/bin/$program" "run/lab/$program"
+    mount --bind -o ro "$settings/$program" "usr/bin/$program"
+done
 mkdir -p run/systemd/system/multi-user.target.wants
 for unit in "$settings"/*.service; do
     cp "$unit" run/systemd/system/

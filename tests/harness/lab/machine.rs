@@ -246,6 +246,38 @@ impl Machine {
         self.mark("fail-finalize", fails);
     }
 
+    /// Whether stand-ins of bootc, ostree and systemd do soft reboots.
+    #[track_caller]
+    pub fn allow_soft_reboots(&self, may: bool) {
+        self.mark("soft-reboot", may);
+    }
+
+    /// Whether the stand-in of ostree refuses to prepare one.
+    #[track_caller]
+    pub fn fail_soft_reboot(&self, fails: bool) {
+        self.mark("fail-soft-reboot", fails);
+    }
+
+    /// Waits until PID 1 is another one than before an action, in whatever boot, with systemd ready for
+    /// orders.
+    #[track_caller]
+    pub fn wait_restart(&self, act: impl FnOnce()) {
+        let before = self.pid();
+        act();
+        wait(&format!("another PID 1 of {}", self.name), LIMIT, || {
+            self.pid().filter(|pid| before.as_ref() != Some(pid))
+        });
+        self.wait_systemd();
+    }
+
+    #[track_caller]
+    fn wait_systemd(&self) {
+        wait(&format!("systemd of {}", self.name), LIMIT, || {
+            let state = self.run("systemctl is-system-running || true").text();
+            ["running", "degraded"].contains(&state.trim()).then_some(())
+        });
+    }
+
     /// Waits until another boot than this runs, with systemd ready for orders; its id.
     #[track_caller]
     pub fn wait_reboot(&self, before: &str) -> String {
@@ -253,10 +285,7 @@ impl Machine {
             self.pid()?;
             self.boot_id().filter(|id| id != before)
         });
-        wait(&format!("systemd of {}", self.name), LIMIT, || {
-            let state = self.run("systemctl is-system-running || true").text();
-            ["running", "degraded"].contains(&state.trim()).then_some(())
-        });
+        self.wait_systemd();
         id
     }
 

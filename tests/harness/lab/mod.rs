@@ -163,17 +163,24 @@ fn write_settings(place: &Place, index: u8) -> Result<(), Problem> {
     let settings = settings_of(place, index);
     make_directory(&settings)?;
     let address = place.subnet.machine(index).to_string();
+    let wrappers = [
+        ("ostree", include_str!("ostree")),
+        ("bootc", include_str!("bootc")),
+        ("systemctl", include_str!("systemctl")),
+    ];
+    for (file, text) in wrappers {
+        write(&settings.join(file), text)?;
+        crate::child::run("chmod", ["755".as_ref(), settings.join(file).as_os_str()]);
+    }
     for (file, text) in [
         ("hostname", name(index).as_str()),
         ("address", &address),
-        ("ostree", include_str!("ostree")),
         ("kubelet.service", include_str!("kubelet.service")),
         ("kubelet.sh", include_str!("kubelet.sh")),
         ("kill_pods.sh", include_str!("kill_pods.sh")),
     ] {
         write(&settings.join(file), text)?;
     }
-    crate::child::run("chmod", ["755".as_ref(), settings.join("ostree").as_os_str()]);
     Ok(())
 }
 

@@ -81,7 +81,11 @@ impl Kubelets {
             .map(|(name, machine)| {
                 machine.up_at = None;
                 machine.is_down = false;
-                machine.boots += 1;
+                if std::mem::take(&mut machine.is_soft) {
+                    machine.soft_boots += 1;
+                } else {
+                    (machine.boots, machine.soft_boots) = (machine.boots + 1, 0);
+                }
                 (name.clone(), machine.clone())
             })
             .collect();
@@ -143,7 +147,9 @@ impl Kubelets {
         let container = &pod["spec"]["containers"][0]["name"];
         match answer {
             Answer::Reboots => {
-                report_status(&self.api, name, machine.boots, machine.architecture, false);
+                // A soft reboot may take less time than a Node needs to be not Ready.
+                let (boots, ready) = (machine.boots, machine.is_soft);
+                report_status(&self.api, name, boots, machine.architecture, ready);
                 self.end(target, container, 255, "");
             }
             Answer::Ends { code, report } => self.end(target, container, code, &report),

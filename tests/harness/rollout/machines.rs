@@ -40,6 +40,13 @@ pub struct SimulatedMachine {
     pub files: String,
     /// From 1.
     pub boots: u32,
+    /// How often its user space began anew in this boot. A STAND-IN for a soft reboot: no systemd, no
+    /// ostree and no bootc run here.
+    pub soft_boots: u32,
+    /// Whether its bootc would report that it can boot an image and leave the kernel running.
+    pub can_soft_reboot: bool,
+    /// Images with another kernel than those before: bootc reports of them that it can't.
+    pub other_kernels: BTreeSet<String>,
     pub architecture: &'static str,
     pub reboot: Reboot,
     /// Reboots that lose what is staged, before those that don't.
@@ -54,6 +61,10 @@ pub struct SimulatedMachine {
     /// Kernel arguments of the booted and of the staged deployment.
     pub arguments: Vec<String>,
     pub(super) staged_arguments: Vec<String>,
+    /// The reboot that has begun leaves the kernel running.
+    pub(super) is_soft: bool,
+    /// What `apply --soft-reboot` reports of the reboot into what it runs.
+    pub soft_reboot: Option<Value>,
     /// Of the last `apply`: target, attempt, and the exit code in the boot that follows.
     pub(super) record: Option<(Value, String, i32)>,
     /// When it is up again.
@@ -169,6 +180,7 @@ impl SimulatedMachines {
         excuse_reboot(&self.api, name, before.boots);
         self.change(name, |machine| {
             machine.staged = None;
+            machine.is_soft = false;
             machine.is_down = true;
             machine.up_at = Some(Instant::now() + REBOOT);
         });

@@ -6,6 +6,9 @@ use sha2::{Digest as _, Sha256};
 use super::machines::{Reboot, SimulatedMachine};
 use super::node_object::boot_id;
 
+/// Why a machine does not do a soft reboot.
+pub const NOT_CAPABLE: &str = "the stand-in of bootc reports that it is not capable of it";
+
 /// The end of a Job's container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -105,7 +108,19 @@ pub fn answer(
                     let error = json!({ "code": "failed", "message": message(*code, machine) });
                     return ended(name, machine, *code, Some(error));
                 }
-                _ => reboot(machine, Wanted { target, digest, arguments, part }, attempt),
+                _ => {
+                    let may_be_soft = has_word(pod, "--soft-reboot");
+                    let has_kernel = machine.arguments == arguments
+                        && !machine.other_kernels.contains(&digest)
+                        && !machine.other_kernels.contains(&machine.booted);
+                    machine.is_soft = may_be_soft && machine.can_soft_reboot && has_kernel;
+                    let asked = match machine.is_soft {
+                        true => json!({ "used": true }),
+                        false => json!({ "used": false, "cause": NOT_CAPABLE }),
+                    };
+                    machine.soft_reboot = may_be_soft.then_some(asked);
+                    reboot(machine, Wanted { target, digest, arguments, part }, attempt);
+                }
             }
             return Answer::Reboots;
         }
@@ -157,12 +172,15 @@ fn message(code: i32, machine: &SimulatedMachine) -> String {
 fn ended(name: &str, machine: &SimulatedMachine, code: i32, error: Option<Value>) -> Answer {
     let deployment = |digest: &str| json!({ "image": "registry.example.com/os", "digest": digest });
     let mut report = json!({ "bootID": boot_id(name, machine.boots), "tool": "bootc",
-        "booted": deployment(&machine.booted) });
+        "userSpaceSince": machine.soft_boots + 1, "booted": deployment(&machine.booted) });
     if let Some(staged) = &machine.staged {
         report["staged"] = deployment(staged);
     }
     if let Some(applied) = &machine.applied {
         report["applied"] = applied.clone();
+    }
+    if let Some(soft) = &machine.soft_reboot {
+        report["softReboot"] = soft.clone();
     }
     if let Some((target, attempt, _)) = &machine.record {
         let attempt: u32 = attempt.parse().unwrap_or_default();

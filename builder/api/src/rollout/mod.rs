@@ -13,7 +13,9 @@ mod slot;
 
 pub use history::{History, HistoryEntry};
 pub use machine_part::{EtcReport, MachinePart, PathList};
-pub use mode::{OnDelete, RolloutMode};
-pub use node_report::{AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError};
+pub use mode::{OnDelete, RolloutMode, SoftRebootMode};
+pub use node_report::{
+    AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot,
+};
 pub use node_target::NodeTarget;
 pub use slot::{Applying, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark};

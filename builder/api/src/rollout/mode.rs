@@ -1,5 +1,5 @@
-//! How far a pool's image is brought to its machines, and what becomes of them when the
-//! MachineOSConfig is deleted.
+//! How far a pool's image is brought to its machines, how they reboot, and what becomes of them when
+//! the MachineOSConfig is deleted.
 
 use serde::Serialize;
 
@@ -36,6 +36,26 @@ impl RolloutMode {
             Self::Stage => "stage",
             Self::Automatic => "automatic",
         }
+    }
+}
+
+/// Whether machines reboot their user space alone where they can (annotation `mosb.dev/soft-reboot`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SoftRebootMode {
+    /// Each reboot boots the kernel.
+    #[default]
+    Off,
+    /// A machine decides: see [`SoftReboot`](super::SoftReboot).
+    Auto,
+}
+
+impl SoftRebootMode {
+    /// The mode of a MachineOSConfig.
+    ///
+    /// # Errors
+    /// The value is neither of the two.
+    pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
+        one_of(config, labels::SOFT_REBOOT, &[("off", Self::Off), ("auto", Self::Auto)])
     }
 }
 
@@ -90,5 +110,16 @@ mod tests {
         assert_eq!(choice(""), Ok(OnDelete::Keep));
         assert_eq!(choice("stock"), Ok(OnDelete::Stock));
         assert!(choice("delete").is_err());
+    }
+
+    #[test]
+    fn soft_reboots_are_off_by_default() {
+        let mode = |value: &str| SoftRebootMode::of(&config(labels::SOFT_REBOOT, value));
+        assert_eq!(SoftRebootMode::of(&Metadata::default()), Ok(SoftRebootMode::Off));
+        assert_eq!(
+            (mode("off"), mode("auto")),
+            (Ok(SoftRebootMode::Off), Ok(SoftRebootMode::Auto))
+        );
+        assert!(mode("required").is_err());
     }
 }

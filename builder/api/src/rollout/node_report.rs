@@ -21,6 +21,10 @@ pub struct NodeReport {
     /// `/proc/sys/kernel/random/boot_id` of the machine.
     #[serde(rename = "bootID")]
     pub boot_id: String,
+    /// When the user space began that runs, in microseconds since the kernel booted. A soft reboot keeps
+    /// the boot ID, and begins another one. 0 if it is not known.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub user_space_since: u64,
     /// What changes the machine's image; none if it has neither.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tool: Option<NodeTool>,
@@ -37,6 +41,9 @@ pub struct NodeReport {
     /// machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub applied: Option<NodeTarget>,
+    /// How the machine rebooted into `applied`, if it was allowed to keep its kernel running.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub soft_reboot: Option<SoftReboot>,
     /// Whether the machine may have files, brought without a reboot, that are not those of `applied`: the
     /// command that writes them was killed, or another deployment with such files was booted.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -55,6 +62,42 @@ pub struct NodeReport {
     /// Why the command failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<ReportError>,
+}
+
+/// What became of a soft reboot that was allowed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NodeSoftReboot")]
+pub struct SoftReboot {
+    /// Whether the machine rebooted its user space alone.
+    pub used: bool,
+    /// Why its kernel booted too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<String>,
+}
+
+impl SoftReboot {
+    pub const USED: Self = Self { used: true, cause: None };
+    /// The most characters of a cause: a report has little space.
+    const CAUSE: usize = 300;
+
+    pub fn not_used(cause: &str) -> Self {
+        Self { used: false, cause: Some(cause.chars().take(Self::CAUSE).collect()) }
+    }
+}
+
+impl fmt::Display for SoftReboot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            _ if self.used => f.write_str("soft reboot"),
+            Some(cause) => write!(f, "no soft reboot: {cause}"),
+            None => f.write_str("no soft reboot"),
+        }
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A target that a machine rebooted for.
@@ -146,6 +189,11 @@ impl NodeReport {
         serde_json::from_str(text).map_err(|error| format!("no report: {error}"))
     }
 
+    /// Identifies the boot of the kernel, and in it the user space: a later one has a higher number.
+    pub fn user_space(&self) -> (&str, u64) {
+        (&self.boot_id, self.user_space_since)
+    }
+
     /// The target whose files the machine has while it runs another image: they came without a
     /// reboot. None if it may have only some of them.
     pub fn live(&self) -> Option<&NodeTarget> {
@@ -196,6 +244,9 @@ impl NodeReport {
             // Names of images are only for people; what decides are the digests.
             let deployments = [&mut report.booted, &mut report.staged, &mut report.rollback];
             deployments.into_iter().flatten().for_each(|one| one.image.clear());
+            if let Some(soft) = &mut report.soft_reboot {
+                soft.cause = None;
+            }
             if let Some(error) = &mut report.error {
                 error.message = error.message.chars().take(MESSAGE / 8).collect();
             }
@@ -215,6 +266,8 @@ mod tests {
             || Some(Deployment { image: "\u{1}".repeat(5000), digest: Some(Digest::of(b"image")) });
         let report = NodeReport {
             boot_id: "b0".to_owned(),
+            user_space_since: u64::MAX,
+            soft_reboot: Some(SoftReboot::not_used(&"\u{1}".repeat(9000))),
             tool: Some(NodeTool::RpmOstree),
             booted: deployment(),
             staged: deployment(),

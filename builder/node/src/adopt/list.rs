@@ -57,6 +57,25 @@ pub(super) fn write(
     root.write(&list_file(deployment), text(entries).as_bytes(), 0o600)
 }
 
+/// Whether what a deployment has at a path is on its list, or was written for another image. A list that
+/// can't be read has nothing.
+pub(super) fn has(
+    root: &HostRoot,
+    deployment: &DeploymentFolder,
+    path: &Path,
+    state: Option<&EntryState>,
+) -> bool {
+    let Some(path) = path.to_str() else { return false };
+    let live = LiveRecord::read(root, deployment).ok().flatten();
+    if live.is_some_and(|live| live.has_written(path, state)) {
+        return true;
+    }
+    let list = root.read(&list_file(deployment), LIMIT).ok().flatten().unwrap_or_default();
+    let lines: Vec<&[u8]> = list.split(|byte| *byte == b'\n').collect();
+    let entry = [fingerprint(state).into_bytes(), path.as_bytes().to_vec()];
+    lines.chunks_exact(2).any(|pair| pair[0] == entry[0] && pair[1] == entry[1])
+}
+
 /// Writes what is left out of what the next image gets: what is adopted, and what was written for an
 /// image that was not booted. Returns whether there is any.
 pub(super) fn write_all(root: &HostRoot, deployment: &DeploymentFolder) -> Result<bool, Error> {

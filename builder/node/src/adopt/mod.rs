@@ -32,7 +32,7 @@ use mosb_types::Finding;
 use crate::deployment_folder::DeploymentFolder;
 use crate::drift::{self, Difference, is_zero};
 use crate::error::Error;
-use crate::file_tree::entry_state;
+use crate::file_tree::{EntryState, entry_state, fingerprint};
 use crate::finalization::FINALIZE_UNIT;
 use crate::host::Host;
 use crate::host_root::HostRoot;
@@ -126,6 +126,25 @@ pub(crate) async fn adopt_by_record(host: &Host) {
         }
         Err(error) => tracing::error!("nothing is adopted: {error}"),
     }
+}
+
+/// Whether the next image may not get a path of `/etc` as the machine has it: it is adopted or can be, or
+/// it was written for an image that was not booted.
+pub(crate) fn may_be_left_out(
+    root: &HostRoot,
+    booted: &DeploymentFolder,
+    path: &Path,
+    state: Option<&EntryState>,
+) -> bool {
+    let has = |entry: &AdoptedEntry| {
+        Path::new(&entry.path) == path && fingerprint(entry.state.as_ref()) == fingerprint(state)
+    };
+    let by_config = || {
+        let config = MachineConfig::find(root, None).ok()?;
+        Some(of_root(root, &config).ok()?.1.iter().any(has))
+    };
+    // What can't be read leaves nothing out.
+    list::has(root, booted, path, state) || by_config() == Some(true)
 }
 
 /// The `/etc` of the machine. A report must have the rest also if this can't be read.

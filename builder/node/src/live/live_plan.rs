@@ -279,7 +279,7 @@ fn may_differ(path: &str) -> bool {
 }
 
 /// A deployment of the image that is not the booted one; none if there are several with other trees.
-fn staged_deployment(
+pub(crate) fn staged_deployment(
     root: &HostRoot,
     image: Digest,
     booted: &DeploymentFolder,

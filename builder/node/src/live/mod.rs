@@ -35,8 +35,10 @@ use crate::error::Error;
 use crate::file_tree::{EntryState, fingerprint};
 use crate::host::{Host, words};
 use crate::staging_unit::is_running;
+pub(crate) use live_plan::staged_deployment;
 use live_plan::{LivePlan, Planned};
 pub(crate) use live_record::LiveRecord;
+pub(crate) use tree_difference::{Stop, tree_difference};
 
 /// What reads registries and the signature policy once.
 const CRIO: &str = "crio.service";

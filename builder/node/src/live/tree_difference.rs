@@ -28,7 +28,7 @@ const OF_OSTREE: &[u8] = b".ostree";
 
 /// Why two trees can't be compared, or what differs that may not.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// A path, which may have been shortened.
     Differs(String),
     /// There is too much to compare.
@@ -41,7 +41,7 @@ pub(super) enum Stop {
 
 /// The paths that differ, sorted, relative to the trees: files, directories and links, also all below
 /// a directory that one tree lacks. Each of them may differ, by `may_differ`.
-pub(super) fn tree_difference(
+pub(crate) fn tree_difference(
     before: &OwnedFd,
     after: &OwnedFd,
     may_differ: &dyn Fn(&str) -> bool,

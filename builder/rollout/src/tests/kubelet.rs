@@ -84,7 +84,12 @@ impl Fleet {
                 result
             }
             NodeVerb::Apply => {
-                match node.apply(seen.target.as_ref().unwrap(), seen.number, is_registry_down) {
+                match node.apply(
+                    seen.target.as_ref().unwrap(),
+                    seen.number,
+                    is_registry_down,
+                    job.may_be_soft,
+                ) {
                     Some(result) => result,
                     None => {
                         self.check_reboot(&job.node, &seen);

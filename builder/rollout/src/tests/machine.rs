@@ -21,6 +21,15 @@ pub struct FakeNode {
     /// `apply --no-reboot` finds that files of another image need a reboot.
     pub takes_nothing_live: bool,
     pub boot: u32,
+    /// How often its user space began anew in this boot.
+    pub soft_boots: u64,
+    /// bootc can boot what is staged and leave the kernel running.
+    pub can_soft_reboot: bool,
+    /// The reboot that has begun leaves the kernel running.
+    pub is_soft: bool,
+    /// Of the record of `apply`, and of what was completed last.
+    pub asked_soft: Option<SoftReboot>,
+    pub soft_reboot: Option<SoftReboot>,
     pub is_down: bool,
     /// Images whose finalizing fails.
     pub not_bootable: BTreeSet<Digest>,
@@ -68,6 +77,7 @@ pub struct FakeNode {
 pub struct FakeJob {
     pub node: String,
     pub seen: MachineJob,
+    pub may_be_soft: bool,
     /// It has changed the machine, and has not ended.
     pub has_changed: bool,
 }
@@ -84,6 +94,11 @@ impl FakeNode {
             files: booted,
             takes_nothing_live: false,
             boot: 0,
+            soft_boots: 0,
+            can_soft_reboot: true,
+            is_soft: false,
+            asked_soft: None,
+            soft_reboot: None,
             is_down: false,
             not_bootable: BTreeSet::new(),
             falls_back: BTreeSet::new(),
@@ -161,6 +176,8 @@ impl FakeNode {
             |digest| Deployment { image: "reg.example/os".to_owned(), digest: Some(digest) };
         NodeReport {
             boot_id: self.boot_id(),
+            user_space_since: self.soft_boots,
+            soft_reboot: self.soft_reboot.clone(),
             tool: (!self.has_no_tool).then_some(NodeTool::Bootc),
             booted: Some(deployment(self.booted)),
             staged: self.staged.map(deployment),
@@ -203,12 +220,14 @@ impl FakeNode {
             }
         }
         self.is_down = true;
-        self.machine.ready = false;
+        // A soft reboot may take less time than a Node needs to be not Ready.
+        self.machine.ready = self.is_soft;
     }
 
     /// What is staged is lost.
     pub fn cut_power(&mut self) {
         self.staged = None;
+        self.is_soft = false;
         self.is_finalized = false;
         self.is_down = true;
         self.machine.ready = false;
@@ -250,7 +269,11 @@ impl FakeNode {
     pub fn boot_up(&mut self) {
         if self.is_down && !self.is_lost {
             self.is_down = false;
-            self.boot += 1;
+            if std::mem::take(&mut self.is_soft) {
+                self.soft_boots += 1;
+            } else {
+                (self.boot, self.soft_boots) = (self.boot + 1, 0);
+            }
             self.machine.ready = true;
             self.machine.boot_id = self.boot_id();
         }
@@ -306,12 +329,15 @@ impl FakeNode {
         target: &NodeTarget,
         attempt: u32,
         is_registry_down: bool,
+        may_be_soft: bool,
     ) -> Option<JobResult> {
         if self.booted == target.image.digest() && self.arguments == self.wanted_arguments(target) {
             self.files = self.booted;
             self.complete(target);
             // The record becomes that of what it runs.
-            self.record = None;
+            if self.record.take().is_some() {
+                self.soft_reboot = self.asked_soft.take();
+            }
             return Some(Ok(()));
         }
         if let Some((recorded, number, boot)) = &self.record
@@ -327,6 +353,13 @@ impl FakeNode {
         if let Err(error) = self.stage(target, is_registry_down) {
             return Some(Err(error));
         }
+        let was_tried =
+            self.record.as_ref().is_some_and(|(of, number, boot)| {
+                (of, *number, *boot) == (target, attempt, self.boot)
+            }) && self.asked_soft == Some(SoftReboot::USED);
+        self.is_soft = may_be_soft && self.can_soft_reboot && !was_tried;
+        let asked = if self.is_soft { SoftReboot::USED } else { SoftReboot::not_used("it can't") };
+        self.asked_soft = may_be_soft.then_some(asked);
         self.record = Some((target.clone(), attempt, self.boot));
         self.is_finalized = false;
         None

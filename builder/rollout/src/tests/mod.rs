@@ -22,6 +22,7 @@ mod restarts;
 mod retry;
 mod safety;
 mod server;
+mod soft_reboots;
 mod stories;
 mod tables;
 mod targets;

@@ -20,6 +20,7 @@ enum Deed {
     /// A build whose image comes live from that of another one.
     ServeLive(u32, u32),
     Mode(&'static str),
+    SoftReboot(&'static str),
     Pin(Option<u32>),
     Pause(bool),
     MaxUnavailable(IntOrString),
@@ -74,6 +75,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => (1u32..4, 0u32..3, 0u32..3).prop_map(|(of, arguments, keys)| ServePart(of, arguments, keys)),
         2 => (1u32..4, 1u32..4).prop_map(|(number, from)| ServeLive(number, from)),
         1 => prop::sample::select(&["none", "stage", "automatic", "automatic"][..]).prop_map(Mode),
+        1 => prop::sample::select(&["auto", "off"][..]).prop_map(SoftReboot),
         1 => prop::option::of(0u32..4).prop_map(Pin),
         1 => any::<bool>().prop_map(Pause),
         1 => most_unavailable().prop_map(MaxUnavailable),
@@ -111,6 +113,7 @@ fn happen(fleet: &mut Fleet, pool: &str, deed: &Deed, late: &mut RolloutDecision
             fleet.serve_live(pool, 200 + 10 * number + from, *from);
         }
         Deed::Mode(mode) => fleet.annotate_of(pool, labels::ROLLOUT, mode),
+        Deed::SoftReboot(mode) => fleet.annotate_of(pool, labels::SOFT_REBOOT, mode),
         Deed::Pin(number) => {
             let pin = number.map(|number| pin(number).to_string()).unwrap_or_default();
             fleet.annotate_of(pool, labels::ROLLOUT_BUILD, &pin);

@@ -120,7 +120,12 @@ impl Fleet {
                     waiting: None,
                     deleting: false,
                 };
-                let job = FakeJob { node: request.node.clone(), seen, has_changed: false };
+                let job = FakeJob {
+                    node: request.node.clone(),
+                    seen,
+                    may_be_soft: request.may_be_soft,
+                    has_changed: false,
+                };
                 self.jobs.insert(request.name.clone(), job);
             }
             Action::Effect(RolloutEffect::CreateLogin(login)) => {
@@ -309,7 +314,9 @@ impl Fleet {
         let control_plane = self.nodes.values().filter(|one| one.is_control_plane()).count();
         let is_alone = self.nodes.len() == 1 || (node.is_control_plane() && control_plane == 1);
         assert!(node.is_drained() || is_alone, "{name} is drained");
-        let key = format!("{} {} {}", job.node_uid, slot.target.to_json(), job.number);
+        // After a soft reboot that did not boot the image, the kernel boots.
+        let (target, soft) = (slot.target.to_json(), node.is_soft);
+        let key = format!("{} {target} {} {soft}", job.node_uid, job.number);
         let count = self.reboots.entry(format!("{key} {}", slot.since.0)).or_default();
         *count += 1;
         assert_eq!(*count, 1, "{name} rebooted twice for one attempt");

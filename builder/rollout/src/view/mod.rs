@@ -28,7 +28,7 @@ mod write;
 
 pub use builds::{BuildView, build_views};
 pub use nodes::{NodeView, node_views};
-pub use pool::{MachineCounts, PoolCondition, RolloutView, rollout_view};
+pub use pool::{MachineCounts, PoolCondition, RolloutView, SoftReboots, rollout_view};
 pub use request::{RolloutChange, RolloutRequest, UndoTo};
 pub use request_error::RolloutRequestError;
 pub use retry::Retry;

@@ -8,7 +8,7 @@ use crate::machine_state::{BOOT_FULL, MachineState};
 use crate::node_patch::NodeState;
 use crate::observe::machine;
 use mosb_api::labels;
-use mosb_api::rollout::EtcReport;
+use mosb_api::rollout::{EtcReport, SoftReboot};
 use mosb_cluster::cluster_cache::{ClusterCache, SeenMachine};
 use mosb_cluster::node_pool::{NodePool, PoolSelectors};
 
@@ -42,6 +42,9 @@ pub struct NodeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
+    /// How it rebooted into `current`, if the pool has `mosb.dev/soft-reboot`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft_reboot: Option<SoftReboot>,
     /// What it waits for, why it failed, or what its next reboot deletes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -72,6 +75,7 @@ impl NodeView {
             live: state.live().map(|target| target.image.to_string()),
             state: annotation(labels::NODE_STATE),
             since: state.valid_slot().map(|slot| slot.since.0),
+            soft_reboot: state.soft_reboot().cloned(),
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
             ready: machine.node.ready,
             unschedulable: machine.node.unschedulable,

@@ -4,6 +4,8 @@
 //! once after a request. Why nothing new is begun is read from the pool's conditions, which may be
 //! of the decision before.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -49,6 +51,9 @@ pub struct RolloutView {
     pub target: Option<TargetView>,
     /// How many machines there are.
     pub machines: MachineCounts,
+    /// How machines rebooted into the image that they run; absent unless one was allowed a soft reboot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft_reboots: Option<SoftReboots>,
     /// Conditions of the pool.
     pub conditions: Vec<PoolCondition>,
     /// The machines that are not updated.
@@ -104,6 +109,32 @@ pub struct MachineCounts {
     pub degraded: usize,
 }
 
+/// How machines rebooted that were allowed a soft reboot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "RolloutSoftReboots")]
+pub struct SoftReboots {
+    /// How many rebooted their user space alone.
+    pub used: usize,
+    /// How many booted their kernel.
+    pub not_used: usize,
+    /// Why they did; at most three.
+    pub causes: BTreeSet<String>,
+}
+
+impl SoftReboots {
+    fn of(states: &[MachineState<'_>]) -> Option<Self> {
+        let mut found = Self::default();
+        for soft in states.iter().filter_map(MachineState::soft_reboot) {
+            found.used += usize::from(soft.used);
+            found.not_used += usize::from(!soft.used);
+            let cause = soft.cause.iter().filter(|_| !soft.used);
+            found.causes.extend(cause.take(NAMED.saturating_sub(found.causes.len())).cloned());
+        }
+        (found.used + found.not_used > 0).then_some(found)
+    }
+}
+
 /// The roll-out of the pool.
 pub fn rollout_view(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutView {
     let pool = &snapshot.pool;
@@ -128,6 +159,7 @@ pub fn rollout_view(snapshot: &RolloutSnapshot, now: Timestamp) -> RolloutView {
         message: String::new(),
         target,
         machines,
+        soft_reboots: SoftReboots::of(&states),
         conditions: conditions.map(PoolCondition::from).collect(),
         behind,
         now,

@@ -171,7 +171,12 @@ pub fn nodes_table(page: &mut Page, list: &[NodeView], now: Timestamp) {
             short(node.staged.as_deref()),
             state_of_node(node),
             age(node.since, now),
-            or_none(node.reason.as_deref()),
+            or_none(
+                node.reason
+                    .clone()
+                    .or_else(|| Some(node.soft_reboot.as_ref()?.to_string()))
+                    .as_deref(),
+            ),
         ]
     });
     page.headed_table(&head, rows);

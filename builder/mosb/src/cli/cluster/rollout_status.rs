@@ -125,10 +125,17 @@ impl Object for RolloutView {
             counts.unavailable,
             counts.degraded
         );
+        let soft = self.soft_reboots.as_ref().map(|soft| {
+            let causes: Vec<&str> = soft.causes.iter().map(String::as_str).collect();
+            let causes =
+                if causes.is_empty() { String::new() } else { format!(": {}", causes.join("; ")) };
+            format!("{} machines; {} booted the kernel{causes}", soft.used, soft.not_used)
+        });
         page.pairs(&[
             ("mode", Some(&mode)),
             ("target", target.as_deref()),
             ("machines", Some(&machines)),
+            ("soft reboots", soft.as_deref()),
         ]);
         if !self.conditions.is_empty() {
             page.section("Conditions");

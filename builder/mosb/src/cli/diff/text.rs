@@ -67,6 +67,9 @@ fn disruption(disruption: Disruption) -> &'static str {
     match disruption {
         Disruption::None => "No reboot: they have all of it.",
         Disruption::Live => "No reboot: a roll-out sets keys and password on the machines.",
+        Disruption::SoftReboot => {
+            "One reboot, into another image with the same kernel: a soft one with mosb.dev/soft-reboot."
+        }
         Disruption::Reboot => "One reboot, into another image.",
         Disruption::Reinstall => {
             "No image is built: they can't take this on without a reinstallation."

@@ -132,6 +132,10 @@ pub struct ApplyOnNode {
     /// Before the reboot, adopt what the machine's own record says its first config wrote, as mosb node adopt does
     #[arg(long, conflicts_with = "no_reboot")]
     pub adopt: bool,
+    /// Reboot the user space alone, without a boot of the kernel, where bootc and ostree can do that; otherwise reboot as
+    /// usual, and report why
+    #[arg(long, conflicts_with = "no_reboot")]
+    pub soft_reboot: bool,
 }
 
 fn target(text: &str) -> Result<NodeTarget> {
@@ -220,7 +224,7 @@ impl Work<'_> {
                 let policy = if typed.no_reboot {
                     RebootPolicy::Forbidden
                 } else {
-                    RebootPolicy::Allowed { adopts: typed.adopt }
+                    RebootPolicy::Allowed { adopts: typed.adopt, may_be_soft: typed.soft_reboot }
                 };
                 let (access, part) = typed.stage.read()?;
                 let desired = typed.stage.desired(&access, part.as_ref());

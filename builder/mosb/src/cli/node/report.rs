@@ -7,6 +7,7 @@ use crate::cli::output::Object;
 use crate::cli::page::Page;
 use mosb_api::rollout::{
     self, AttemptedTarget, Deployment, EtcReport, NodeReport, NodeTarget, NodeTool, ReportError,
+    SoftReboot,
 };
 
 /// What a machine runs, has staged and may go back to.
@@ -33,6 +34,9 @@ pub struct MachineReport {
     /// The last target that was applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<NodeTarget>,
+    /// How it rebooted into `applied`; absent if a soft reboot was not allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft_reboot: Option<SoftReboot>,
     /// Whether it may have some files only of an image that it did not boot; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
@@ -61,6 +65,7 @@ impl From<NodeReport> for MachineReport {
             rollback: report.rollback,
             rollback_queued: report.rollback_queued,
             applied: report.applied,
+            soft_reboot: report.soft_reboot,
             live_incomplete: report.live_incomplete,
             boot_full: report.boot_full,
             attempted: report.attempted,
@@ -127,12 +132,14 @@ impl Object for MachineReport {
         let attempted =
             attempted.map(|last| format!("{}, attempt {}", last.target.image, last.attempt));
         let applied = self.applied.as_ref().map(|target| target.image.to_string());
+        let soft_reboot = self.soft_reboot.as_ref().map(ToString::to_string);
         page.pairs(&[
             ("booted", booted.as_deref()),
             ("staged", staged.as_deref()),
             ("rollback", rollback.as_deref()),
             ("next boot", self.rollback_queued.then_some("the rollback")),
             ("applied", applied.as_deref()),
+            ("rebooted", soft_reboot.as_deref()),
             ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
             ("/boot", self.boot_full.then_some("no space for the staged kernel beside the others")),
             ("attempted", attempted.as_deref()),

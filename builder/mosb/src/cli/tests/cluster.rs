@@ -10,9 +10,10 @@ use crate::cli::cluster::nodes::*;
 use crate::cli::cluster::rollout::RolloutResult;
 use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object as _;
-use mosb_api::rollout::RolloutMode;
+use mosb_api::rollout::{RolloutMode, SoftReboot};
 use mosb_controller::rollout::{
-    BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, TargetView,
+    BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, SoftReboots,
+    TargetView,
 };
 use mosb_types::Finding;
 
@@ -66,6 +67,7 @@ fn nodes() -> Vec<NodeView> {
             node.staged = image("new");
             node.live = image("new");
             node.state = text("Done");
+            node.soft_reboot = Some(SoftReboot::USED);
         }),
     ]
 }
@@ -150,6 +152,11 @@ fn a_roll_out_under_way() {
             unavailable: 2,
             degraded: 1,
         },
+        soft_reboots: Some(SoftReboots {
+            used: 2,
+            not_used: 1,
+            causes: ["this machine takes images without bootc".to_owned()].into(),
+        }),
         conditions: vec![
             condition("Updated", "False", "", ""),
             condition("Updating", "True", "", "All nodes are updating"),
@@ -167,6 +174,7 @@ fn a_roll_out_under_way() {
         message: "nothing is rolled out: it has no MachineOSConfig".to_owned(),
         target: None,
         machines: MachineCounts::default(),
+        soft_reboots: None,
         conditions: Vec::new(),
         behind: Vec::new(),
         ..status

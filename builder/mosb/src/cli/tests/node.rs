@@ -3,7 +3,9 @@
 use super::{RENDERED, digest, looks_like};
 use crate::cli::node::report::MachineReport;
 use crate::cli::output::Object as _;
-use mosb_api::rollout::{AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError};
+use mosb_api::rollout::{
+    AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError, SoftReboot,
+};
 use mosb_image::Digest;
 use mosb_node::{Adoption, Difference, Drift, HiddenPath, KeptPath};
 use mosb_types::Finding;
@@ -28,6 +30,7 @@ fn a_machine() {
         rollback: Some(deployment("fedora/x86_64/coreos/stable".to_owned(), None)),
         rollback_queued: false,
         applied: Some(target("booted", Some(RENDERED))),
+        soft_reboot: Some(SoftReboot::not_used("this machine takes images without bootc")),
         live_incomplete: false,
         boot_full: true,
         attempted: None,
@@ -42,6 +45,7 @@ fn a_machine() {
         rollback: Some(deployment(format!("{os}:before"), Some("before"))),
         rollback_queued: true,
         applied: None,
+        soft_reboot: None,
         live_incomplete: true,
         boot_full: false,
         attempted: Some(AttemptedTarget { target: target("staged", None), attempt: 2 }),

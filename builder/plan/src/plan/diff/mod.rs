@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Error;
+use super::kernel_state::is_kept_by_kernel;
 use super::live::{LiveChange, live_change};
 use super::machine_part::is_same_but_login;
 use super::var_files::may_lie_below_var;
@@ -27,6 +28,19 @@ pub use os::{
     PackageChange, PackageChanges, UserChange, UserState, kernels,
 };
 pub use side::Side;
+
+/// Settings of which only the layer with the config depends, as [`SettingChange::field`] has them.
+const SETTINGS_OF_CONFIG_LAYER: [&str; 7] = [
+    "metadata.name",
+    "metadata.labels",
+    "pool",
+    "release",
+    "spec.config.ignition",
+    "spec.config.passwd",
+    OTHER_WORDS,
+];
+/// [`SettingChange::field`] of a config that is the same but for its spelling.
+const OTHER_WORDS: &str = "spec (other words, same meaning)";
 
 /// How an entry changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -42,7 +56,7 @@ pub enum Change {
 
 /// What a change costs a machine to which mosb brings images.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Disruption {
     /// Nothing: the machine has all of it.
     #[default]
@@ -50,6 +64,9 @@ pub enum Disruption {
     /// No reboot: a roll-out sets the SSH keys and the password of `core` on the machines, and nothing
     /// else changes.
     Live,
+    /// One reboot, into another image with the same kernel, initramfs, kernel arguments and SELinux
+    /// policy: a soft reboot is enough where the machine can do one.
+    SoftReboot,
     /// One reboot, into another image.
     Reboot,
     /// No image is built of it, unless the MachineOSConfig accepts it: see `unreconcilable`.
@@ -81,7 +98,7 @@ pub struct Diff {
 pub struct ChangeCost {
     /// What the change costs a machine to which mosb brings images.
     pub disruption: Disruption,
-    /// If the change costs a reboot, and no more than files differ that a running machine could take
+    /// If the change costs a reboot of either kind, and no more than files differ that a running machine could take
     /// on: which, and what is done for them. A roll-out does that where the pool has it set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveChange>,
@@ -280,7 +297,7 @@ impl Diff {
         // contains the encoded text, so it changes.
         if diff.is_same() && from.config.current_config() != to.config.current_config() {
             diff.settings.push(SettingChange {
-                field: "spec (other words, same meaning)".to_owned(),
+                field: OTHER_WORDS.to_owned(),
                 change: Change::Changed,
                 from: None,
                 to: None,
@@ -292,10 +309,13 @@ impl Diff {
             Disruption::None
         } else if is_same_base && is_same_but_login(from.config, to.config) {
             Disruption::Live
+        } else if is_same_base && diff.keeps_kernel() {
+            Disruption::SoftReboot
         } else {
             Disruption::Reboot
         };
-        if diff.cost.disruption == Disruption::Reboot && is_same_base {
+        let reboots = matches!(diff.cost.disruption, Disruption::SoftReboot | Disruption::Reboot);
+        if reboots && is_same_base {
             diff.cost.live = live_change(from.config, to.config);
         }
         Ok(diff)
@@ -304,11 +324,18 @@ impl Diff {
     /// The change if the OS in the image differs too: machines boot into it whatever the configs say.
     #[must_use]
     pub fn on_other_os(mut self) -> Self {
-        if matches!(self.cost.disruption, Disruption::None | Disruption::Live) {
+        if self.cost.disruption != Disruption::Reinstall {
             self.cost.disruption = Disruption::Reboot;
         }
         self.cost.live = None;
         self
+    }
+
+    /// Whether no change reaches the kernel, what it boots with, or what it keeps until it boots.
+    /// Settings that are not known here may.
+    fn keeps_kernel(&self) -> bool {
+        self.settings.iter().all(|setting| SETTINGS_OF_CONFIG_LAYER.contains(&&*setting.field))
+            && !self.paths.iter().any(|change| is_kept_by_kernel(&change.path))
     }
 
     pub fn is_same(&self) -> bool {

@@ -172,6 +172,24 @@ fn what_a_change_costs_a_machine() {
         (
             "a file",
             |o| o["spec"]["config"]["storage"]["files"] = json!([]),
+            (Disruption::SoftReboot, &[]),
+        ),
+        (
+            "a parameter of the kernel",
+            |o| {
+                let path = json!({ "path": "/etc/sysctl.d/a.conf" });
+                o["spec"]["config"]["storage"]["files"] = json!([path]);
+            },
+            (Disruption::Reboot, &[]),
+        ),
+        ("a kernel", |o| o["spec"]["kernelType"] = json!("realtime"), (Disruption::Reboot, &[])),
+        ("extensions", |o| o["spec"]["extensions"] = json!(["x"]), (Disruption::Reboot, &[])),
+        (
+            "an argument that Ignition sets",
+            |o| {
+                let arguments = json!({ "shouldExist": ["a"] });
+                o["spec"]["config"]["kernelArguments"] = arguments;
+            },
             (Disruption::Reboot, &[]),
         ),
         ("an argument", |o| o["spec"]["kernelArguments"] = json!([]), (Disruption::Reboot, &[])),
@@ -204,6 +222,22 @@ fn what_a_change_costs_a_machine() {
 }
 
 #[test]
+fn another_os_costs_a_kernel_boot() {
+    use Disruption::{Live, None, Reboot, Reinstall, SoftReboot};
+    for (disruption, want) in [
+        (None, Reboot),
+        (Live, Reboot),
+        (SoftReboot, Reboot),
+        (Reboot, Reboot),
+        (Reinstall, Reinstall),
+    ] {
+        let mut diff = Diff::default();
+        diff.cost.disruption = disruption;
+        assert_eq!(diff.on_other_os().cost.disruption, want, "{disruption:?}");
+    }
+}
+
+#[test]
 fn what_a_running_machine_could_take_is_listed() {
     let with = |paths: &[&str]| {
         let files: Vec<Value> = paths.iter().map(|path| json!({ "path": path })).collect();
@@ -212,7 +246,7 @@ fn what_a_running_machine_could_take_is_listed() {
     let policy = "/etc/containers/policy.json";
     let (none, live) = (with(&[]), with(&[policy]));
     let cost = diff(&none, &live).cost;
-    assert_eq!(cost.disruption, Disruption::Reboot);
+    assert_eq!(cost.disruption, Disruption::SoftReboot);
     assert!(cost.live.unwrap().paths.iter().eq([policy]));
     assert_eq!(diff(&none, &with(&[policy, "/etc/a"])).cost.live, None);
     let rebuilt = Side::on_base(&live, Some("quay.io/os/base:2"), None).unwrap();
