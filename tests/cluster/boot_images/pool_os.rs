@@ -38,7 +38,8 @@ fn build(cluster: &BootImageCluster, number: u32) {
 /// The image on the base of this release comes into service.
 fn put_in_service(cluster: &BootImageCluster, number: u32) {
     let status = json!({ "status": { "currentImagePullSpec": image(number),
-        "machineOSBuild": { "name": format!("{POOL}-{number:032x}") } } });
+        "machineOSBuild": { "group": "machineconfiguration.openshift.io", "resource": "machineosbuilds",
+            "name": format!("{POOL}-{number:032x}") } } });
     let object = format!("machineosconfig/{POOL}");
     let change = status.to_string();
     let words = ["patch", &object, "--subresource=status", "--type=merge", "--patch", &change];
