@@ -1,96 +1,12 @@
 //! The examples in `docs/examples`: each is rendered and planned with the commands of its page, and
 //! its objects for a cluster are what the program reads there.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
-
-use serde_json::Value;
 
 use mosb_api::{ClusterSettings, MachineConfigPool, MachineOsConfig, yaml};
-use mosb_tests::{
-    Access, Layout, Mosb, Registry, Server, Transport, build_fixture, repository, run, valid,
-};
-
-/// An example as a person has it who copied it, with a registry in place of those that it names.
-struct Example {
-    mosb: Mosb,
-    registry: Registry,
-    page: String,
-}
-
-impl Example {
-    fn new(name: &str) -> Self {
-        let (mosb, folder) = (Mosb::new(), repository().join("docs/examples").join(name));
-        let work = mosb.home().join("work");
-        run("cp", ["-rT".as_ref(), folder.as_os_str(), work.as_os_str()]).ok();
-        let registry = Registry::start(Server::Debian, Access::Anyone, Transport::Http);
-        let layout = Layout::create(&mosb.home().join("base"));
-        layout.put("base", &build_fixture::base().label("containers.bootc", "1"));
-        registry.push(&layout, "base", "quay.io/fedora/fedora-coreos:stable");
-        let page = fs::read_to_string(work.join("README.md")).unwrap();
-        let example = Self { mosb, registry, page };
-        // The mirror of the site, or of the test.
-        let path = example.at("registries.conf");
-        let mirror = match fs::read_to_string(&path) {
-            Ok(text) => text.replace("mirror.edge.example.com", example.registry.address()),
-            Err(_) => format!(
-                "[[registry]]\nprefix = \"quay.io\"\nlocation = \"{}/quay.io\"\n",
-                example.registry.address()
-            ),
-        };
-        fs::write(path, mirror).unwrap();
-        example
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.mosb.home().join("work").join(name)
-    }
-
-    /// The commands of mosb on the page that begin so, with the registry of the test.
-    fn commands(&self, start: &str) -> Vec<String> {
-        let start = format!("$ mosb {start} ");
-        let lines = self.page.lines().filter_map(|line| line.strip_prefix(&start));
-        let work = self.mosb.home().join("work");
-        let line = |line: &str| {
-            let line = line.split('#').next().unwrap();
-            let line = &line.replace("$PWD", work.to_str().unwrap());
-            ["registry.example.com", "mirror.edge.example.com"]
-                .iter()
-                .fold(line.to_owned(), |line, host| line.replace(host, self.registry.address()))
-        };
-        lines.map(line).collect()
-    }
-
-    /// Renders as the page does: the content of the file that the next command reads.
-    #[track_caller]
-    fn render(&self) {
-        let [line] = &self.commands("render")[..] else { panic!("{}", self.page) };
-        let (arguments, file) = line.split_once(" > ").unwrap();
-        let rendered = self.mosb.run(Self::words("render", arguments)).ok().text();
-        fs::write(self.at(file.trim()), rendered).unwrap();
-    }
-
-    /// The result of the first command of this name.
-    #[track_caller]
-    fn run(&self, command: &str) -> Value {
-        let line = self.commands(command).swap_remove(0);
-        let arguments = [Self::words(command, &line), vec!["-o", "json"]].concat();
-        let object = self.mosb.run(arguments).ok().json();
-        valid(&object);
-        object
-    }
-
-    /// A command of the page, with what only the test needs.
-    fn words<'a>(command: &'a str, line: &'a str) -> Vec<&'a str> {
-        let mut words: Vec<&str> = [command].into_iter().chain(line.split_whitespace()).collect();
-        if !line.contains("--registries-conf") {
-            words.extend(["--registries-conf", "registries.conf"]);
-        }
-        words.push("--tls-verify=false");
-        words
-    }
-}
+use mosb_tests::{Example, Layout, build_fixture, repository};
 
 fn codes(plan: &Value, list: &str) -> Vec<String> {
     let findings = plan[list].as_array().into_iter().flatten();
@@ -114,21 +30,23 @@ fn every_example_is_planned_as_its_page_says() {
         folders.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
     names.sort();
     assert_eq!(names, EXAMPLES.map(|(name, ..)| name));
+    let directory = tempfile::tempdir().unwrap();
+    let base = Layout::create(&directory.path().join("base"));
+    base.put("base", &build_fixture::base().label("containers.bootc", "1"));
     for (name, method, warnings) in EXAMPLES {
-        let example = Example::new(name);
+        let example = Example::new(name, &base, "base");
         // A key of the vendor, which the page downloads.
         if name == "agent" {
             fs::create_dir(example.at("keys")).unwrap();
         }
         example.render();
-        let plan = example.run("plan");
-        println!("{name}: {plan:#}");
+        let plan = example.run("plan", &[]);
         assert_eq!(plan["method"], method, "{name}");
         assert_eq!(codes(&plan, "warnings"), *warnings, "{name}");
         let base = plan["base"].to_string();
         assert!(base.contains("quay.io/fedora/fedora-coreos"), "{name}: {base}");
         if method == "direct" {
-            let built = example.run("build");
+            let built = example.run("build", &[]);
             assert_eq!(built["method"], "direct", "{name}");
         }
     }
