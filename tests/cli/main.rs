@@ -11,6 +11,7 @@ mod cli_commands;
 mod cli_refusals;
 mod dependencies;
 mod documentation;
+mod examples;
 mod fetch_fixture;
 mod injection;
 mod part_program;

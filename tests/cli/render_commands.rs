@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use mosb_tests::{Compression, Finished, Image, Layout, Mosb, Registry, Tree};
+use mosb_tests::{
+    Access, Compression, Finished, Image, Layout, Mosb, Registry, Server, Transport, Tree,
+};
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const API: &str = "machineconfiguration.openshift.io/v1";
@@ -253,4 +255,34 @@ fn ten_thousand_machine_configs_are_rendered() {
     let items: Vec<Value> = (0..10_000).map(one).collect();
     desk.write("all.json", json!({ "kind": "List", "apiVersion": "v1", "items": items }));
     assert!(desk.name("--pool worker all.json").starts_with("rendered-worker-"));
+}
+
+/// A mirror may be behind, so it is asked only where the registry must not be.
+#[test]
+fn a_tag_of_a_blocked_registry_is_that_of_its_mirror() {
+    let desk = Desk::new();
+    let start = || Registry::start(Server::Debian, Access::Anyone, Transport::Http);
+    let (own, mirror) = (start(), start());
+    let push = |registry: &Registry, content: &str| {
+        let tree = Tree::new().file("a", 0o644, content);
+        let layout = Layout::create(&desk.at(content));
+        let digest = layout.put("os", &Image::new().layer(Compression::Gzip, tree.tar()));
+        registry.push(&layout, "os", "acme/os:stable");
+        digest
+    };
+    let (newest, mirrored) = (push(&own, "newest"), push(&mirror, "mirrored"));
+    let image = own.repository("acme/os");
+    let spec = json!({ "osImageURL": format!("{image}:stable") });
+    desk.write("mc.json", machine_config("a", "worker", spec));
+    for (what, is_blocked, want) in [("both", false, newest), ("the mirror only", true, mirrored)] {
+        let conf = format!(
+            "[[registry]]\nlocation = \"{}\"\nblocked = {is_blocked}\n[[registry.mirror]]\nlocation = \"{}\"\n",
+            own.address(),
+            mirror.address()
+        );
+        desk.write("registries.conf", conf);
+        let line = "render --pool worker --resolve-tags mc.json --tls-verify=false --registries-conf registries.conf -o json";
+        let rendered = desk.run(line).ok().json();
+        assert_eq!(rendered["spec"]["osImageURL"], format!("{image}@{want}"), "{what}");
+    }
 }

@@ -171,3 +171,75 @@ fn a_customised_pool_is_prepared_anew_on_another_base() {
         assert_eq!(cluster.file(&image, "/etc/story"), content);
     }
 }
+
+/// Machines apply changes of the config themselves, as beside a machine-config-daemon: only another
+/// OS is another image, whoever moves it.
+#[test]
+fn only_another_base_builds_where_machines_apply_configs() {
+    let mut cluster = Cluster::new("os-change");
+    let pool = cluster.pool.clone();
+    let registry = cluster.node.registry();
+    let push = |base: PlainBase| registry.push(&base.image().reference("base"), "moves:stable");
+    let moving = registry.repository("moves:stable");
+    let second = second_base(&cluster);
+    push(PlainBase::First);
+    cluster.render_on(&moving, "one");
+    cluster.opt_in(None);
+    build_on(&cluster, "os-change");
+    cluster.start();
+    let first = cluster.image_after("");
+    assert_on(&cluster, &first, PlainBase::First);
+
+    // The tag moves, and a config comes that machines apply.
+    push(PlainBase::Second);
+    let adopted = adopted_for(&cluster, &cluster.render_on(&moving, "two"));
+    assert_eq!(adopted["status"]["digestedImagePushSpec"], *first);
+    let base = &adopted["metadata"]["annotations"]["mosb.dev/base"];
+    let of_first = PlainBase::First.image().digest("base");
+    assert!(base.as_str().unwrap().ends_with(&of_first), "{base}: not the base of its image");
+
+    // The newer base is asked for: with the same config.
+    cluster.mosb(&["base", "update", &pool]).ok();
+    let updated = cluster.image_after(&first);
+    assert_on(&cluster, &updated, PlainBase::Second);
+    assert_eq!(cluster.file(&updated, "/etc/story"), "two");
+    // And from then on configs are adopted on it.
+    let adopted = adopted_for(&cluster, &cluster.render_on(&moving, "three"));
+    assert_eq!(adopted["status"]["digestedImagePushSpec"], *updated);
+
+    // Another osImageURL, with another config and without.
+    let on_first = registry.repository(&format!("moves@{of_first}"));
+    cluster.render_on(&on_first, "four");
+    let both = cluster.image_after(&updated);
+    assert_on(&cluster, &both, PlainBase::First);
+    assert_eq!(cluster.file(&both, "/etc/story"), "four");
+    cluster.render_on(&second, "four");
+    let alone = cluster.image_after(&both);
+    assert_on(&cluster, &alone, PlainBase::Second);
+    assert_eq!(cluster.file(&alone, "/etc/story"), "four");
+
+    // The same pool under the other policy.
+    adopted_for(&cluster, &cluster.render_on(&second, "five"));
+    build_on(&cluster, "every-config");
+    let every = cluster.image_after(&alone);
+    assert_eq!(cluster.file(&every, "/etc/story"), "five");
+}
+
+/// Sets which configs get an image.
+fn build_on(cluster: &Cluster, value: &str) {
+    let change = json!({ "metadata": { "annotations": { "mosb.dev/build-on": value } } });
+    cluster.patch(&format!("machineosconfig/{}", cluster.pool), &change);
+}
+
+/// The build of this config, once it took over an image and is in service.
+#[track_caller]
+fn adopted_for(cluster: &Cluster, rendered: &str) -> Value {
+    wait(&format!("a build that adopts an image for {rendered}"), BUILD, || {
+        let build = cluster.current();
+        let config = cluster.config();
+        let is_it = build["spec"]["machineConfig"]["name"] == rendered
+            && config["status"]["machineOSBuild"]["name"] == build["metadata"]["name"]
+            && build["metadata"]["annotations"]["mosb.dev/adopted-from"].is_string();
+        is_it.then_some(build)
+    })
+}

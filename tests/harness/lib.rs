@@ -15,6 +15,7 @@ pub mod build_fixture;
 pub mod buildah_fixture;
 mod child;
 mod cluster_api;
+mod example;
 mod first_boot_files;
 mod fixture_pool;
 mod fuzz;
@@ -55,6 +56,7 @@ mod vm_base;
 mod web;
 
 pub use api_proxy::{ApiFault, ApiProxy, ReadFault, Write};
+pub use example::Example;
 pub use fixture_pool::{FixtureGuard, FixturePool};
 pub use fuzz::fuzz_targets;
 pub use ignition_server::{IgnitionServer, ignition_fetch};

@@ -8,6 +8,7 @@ mod build_faults;
 mod buildah_build;
 mod consumers;
 mod containerfile_rules;
+mod examples;
 mod fetch_faults;
 mod fidelity;
 mod first_boot;

@@ -140,6 +140,26 @@ pub fn in_service(
     found.ok_or(wrong).map(Some)
 }
 
+/// What new machines boot: the build to which the pool is pinned, else the one in service; `None`
+/// before the first one.
+///
+/// # Errors
+/// What is in service is not of this MachineOSConfig, or the pool is pinned to something else.
+pub fn of_new_machines(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+) -> Result<Option<Found>, TargetError> {
+    let annotation = labels::ROLLOUT_BUILD;
+    match PinnedBuild::in_annotation(&config.metadata, annotation)? {
+        None => in_service(config, builds),
+        Some(build) if build.is_stock() => Err(TargetError::new(
+            "PinnedToStock",
+            "the pool is pinned to the stock image, for which there is no config; `mosb rollout start` ends that",
+        )),
+        Some(build) => by_pin(config, builds, Pin { build: &build, annotation }).map(Some),
+    }
+}
+
 /// An image that was in service, if machines may run it. The record is an annotation, which could
 /// name any image.
 pub fn recorded(

@@ -20,7 +20,8 @@ const EXPIRES_SOON: i64 = 90 * 24 * 60 * 60;
 pub struct BootImageFigures {
     /// Sets by kind and result.
     pub sets: BTreeMap<(ManagedKind, &'static str), i64>,
-    /// Days between the oldest image in use, as far as its release is known, and the golden one.
+    /// Days between the oldest image in use, as far as its release is known, and the newest OS that new
+    /// machines of a pool get; if that is not known, and on OpenShift, the golden image.
     pub days_behind: Option<i64>,
     /// Old images; none without a limit.
     pub skew: Option<SkewFigures>,
@@ -62,7 +63,12 @@ pub(super) fn figures(
         GoldenState::Found(golden) => golden.releases(),
         GoldenState::Missing | GoldenState::Unreadable(_) => BTreeMap::new(),
     };
-    let newest = golden.values().filter_map(|one| one.age_in_days(now.as_second())).min();
+    let newest_of = |releases: &mut dyn Iterator<Item = &Release>| {
+        releases.filter_map(|one| one.age_in_days(now.as_second())).min()
+    };
+    let pools = snapshot.pools.iter().filter(|_| !snapshot.is_openshift());
+    let newest = newest_of(&mut pools.filter_map(|pool| pool.release.as_ref()));
+    let newest = newest.or_else(|| newest_of(&mut golden.values()));
     let (named, recorded) = (named_releases(snapshot, golden), recorded_releases(snapshot));
     let counted = || plan.sets.iter().filter(|set| set.outcome.blocks_skew());
     let images = counted().filter_map(|set| {

@@ -17,6 +17,7 @@
 //! | `machine_set` | reads a machine set |
 //! | `unread` | what is not known, and which sets wait for it |
 //! | `eligibility`, `stability` | which sets are left alone; when nothing is changed |
+//! | `pool_os` | the OS that new machines get after their boot image |
 //! | `judge` | the image of a set, what proves it, and the one that it should have |
 //! | `decide`, `plan`, `obstacle` | snapshot → what happens to each set |
 //! | `next_write`, `limits` | the next write of a set, in order; what all sets share |
@@ -50,6 +51,7 @@ mod observe;
 mod obstacle;
 mod pin;
 mod plan;
+mod pool_os;
 mod reconciler;
 mod record;
 mod report;

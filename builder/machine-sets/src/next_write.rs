@@ -66,7 +66,7 @@ pub(super) fn next_write(
         return Err(Obstacle::Wait(wait.clone()));
     }
     let stream = (judgement.stream, judgement.architecture);
-    if let Some(wait) = stream_wait(snapshot, golden, stream.0, stream.1) {
+    if let Some(wait) = stream_wait(set, snapshot, golden, stream.0, stream.1) {
         return Err(Obstacle::Wait(wait));
     }
     if !set.is_machine_api() {

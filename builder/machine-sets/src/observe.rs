@@ -1,15 +1,16 @@
 //! Takes the snapshot from the cache. Pure: it sends no requests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::STATUS_NAME;
 use super::memory::Memory;
+use super::pool_os::PoolOs;
 use super::snapshot::{BootImageSnapshot, GoldenState};
-use mosb_api::labels;
+use mosb_api::MachineOsConfig;
 use mosb_boot_image::{Architecture, Golden};
-use mosb_cluster::cluster_cache::{BootImageKind, ClusterCache, Trigger};
+use mosb_cluster::cluster_cache::{BootImageKind, ClusterCache, IndexKey, Trigger};
 use mosb_cluster::cluster_names::BOOT_IMAGES;
-use mosb_cluster::secret_ref::SecretRef;
 use mosb_reconcile::Problem;
 
 /// The name of OpenShift's singletons, but ClusterVersion.
@@ -45,7 +46,7 @@ pub(super) fn observe(cache: &ClusterCache) -> BootImageSnapshot {
         infrastructure: stores.get(BootImageKind::Infrastructure, CLUSTER),
         status: stores.get(BootImageKind::BootImageStatus, STATUS_NAME),
         worker_pool: cache.pools.get(WORKER),
-        user_data_secrets: user_data_secrets(cache),
+        pools: pools(cache),
         outdated: BTreeSet::new(),
         memory: Memory::default(),
         stubs: BTreeMap::new(),
@@ -74,11 +75,15 @@ fn own_architecture() -> Option<Architecture> {
     Architecture::from_kubernetes(name).ok()
 }
 
-/// The Secrets that MachineOSConfigs name for user data.
-fn user_data_secrets(cache: &ClusterCache) -> BTreeSet<SecretRef> {
-    let configs = cache.configs.list();
-    let named = configs.iter().filter_map(|config| config.metadata.annotation(labels::USER_DATA));
-    named.filter_map(|text| text.parse().ok()).collect()
+/// The pools with a MachineOSConfig.
+fn pools(cache: &ClusterCache) -> Vec<PoolOs> {
+    let configs = cache.configs.list().into_iter();
+    let pool = |config: Arc<MachineOsConfig>| {
+        let builds = cache.builds.by_index([IndexKey::Config(config.metadata.name.clone())]);
+        let builds: Vec<_> = builds.iter().map(|build| (**build).clone()).collect();
+        PoolOs::new(&config, &builds)
+    };
+    configs.map(pool).collect()
 }
 
 /// Whether a change may affect boot images.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::memory::Memory;
+use super::pool_os::PoolOs;
 use mosb_api::MachineConfigPool;
 use mosb_api::cluster_settings::BootImageSettings;
 use mosb_boot_image::{Architecture, Golden};
@@ -36,8 +37,8 @@ pub struct BootImageSnapshot {
     pub infrastructure: Option<Arc<SeenObject>>,
     pub status: Option<Arc<SeenObject>>,
     pub worker_pool: Option<Arc<MachineConfigPool>>,
-    /// Secrets that mosb's own user data is written to.
-    pub user_data_secrets: BTreeSet<SecretRef>,
+    /// The pools that mosb builds images for.
+    pub pools: Vec<PoolOs>,
     /// UIDs of objects that our writes replaced in the version that is seen here.
     pub outdated: BTreeSet<String>,
     pub memory: Memory,
@@ -74,6 +75,11 @@ impl BootImageSnapshot {
     /// Whether OpenShift's operators manage the cluster.
     pub fn is_openshift(&self) -> bool {
         self.cluster_version.is_some()
+    }
+
+    /// Whether mosb writes its own user data to this Secret.
+    pub fn is_own_user_data(&self, secret: &SecretRef) -> bool {
+        self.pools.iter().any(|pool| pool.user_data.as_ref() == Some(secret))
     }
 
     pub fn is_outdated(&self, object: &SeenObject) -> bool {

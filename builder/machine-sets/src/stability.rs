@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use super::machine_set::MachineSet;
+use super::pool_os::{PoolOs, pools_of};
 use super::snapshot::BootImageSnapshot;
 use mosb_boot_image::{Architecture, Golden, Release, Stream};
 use mosb_cluster::cluster_cache::{BootImageKind, SeenObject};
@@ -29,9 +30,11 @@ pub(super) fn cluster_wait(snapshot: &BootImageSnapshot, golden: &Golden) -> Opt
     newer_than_cluster(&snapshot.golden_name, release, running)
 }
 
-/// Why images of this stream are not used now, on a cluster without ClusterVersion: there, the
-/// ConfigMap says what the cluster runs.
+/// Why images of this stream are not used for a set now, on a cluster without ClusterVersion: there, a
+/// new machine must not have to go back to the OS of its pool. Where the images of pools do not tell
+/// that, the ConfigMap says what the cluster runs.
 pub(super) fn stream_wait(
+    set: MachineSet<'_>,
     snapshot: &BootImageSnapshot,
     golden: &Golden,
     stream: &Stream,
@@ -40,32 +43,92 @@ pub(super) fn stream_wait(
     if snapshot.is_openshift() {
         return None;
     }
+    let pools = pools_of(set, &snapshot.pools);
+    let mut releases = releases(stream, architecture).into_iter();
+    releases.find_map(|release| release_wait(release, &pools, snapshot, golden))
+}
+
+/// The releases of the images of a stream.
+fn releases(stream: &Stream, architecture: Architecture) -> Vec<&str> {
+    let images = stream.images_of(architecture);
+    let artifacts = images.into_iter().flat_map(|images| images.artifacts.values());
+    let mut releases: Vec<&str> =
+        artifacts.filter_map(|artifact| artifact.release.as_deref()).collect();
+    releases.dedup();
+    releases
+}
+
+/// Why images of this release are not used for machines of these pools.
+fn release_wait(
+    release: &str,
+    pools: &[&PoolOs],
+    snapshot: &BootImageSnapshot,
+    golden: &Golden,
+) -> Option<String> {
     let name = &snapshot.golden_name;
+    let orders = known_orders(release, pools.iter().copied());
+    if !orders.is_empty() {
+        let (pool, _) = orders.into_iter().find(|(_, order)| order.is_lt())?;
+        let PoolOs { pool, release: os, .. } = pool;
+        let os = os.as_ref().map(Release::as_str).unwrap_or_default();
+        return Some(format!(
+            "the images of ConfigMap {name} are of {release}, and new machines of pool {pool} get {os}, which is older; they wait until the pool has an image on {release}"
+        ));
+    }
     let Some(running) = golden.release_version() else {
         return Some(format!(
             "ConfigMap {name} has no releaseVersion; set it to the release of the OS that the cluster runs"
         ));
     };
-    let images = stream.images_of(architecture)?;
-    let releases = images.artifacts.values().filter_map(|artifact| artifact.release.as_deref());
-    let mut releases = releases.collect::<Vec<_>>();
-    releases.dedup();
-    releases.into_iter().find_map(|release| newer_than_cluster(name, release, running))
+    newer_than_cluster(name, release, running)
 }
 
-/// That no image waits for the OS of the pools, if the ConfigMap was made without their release.
+/// Pools whose OS can be compared with a release, and how it compares.
+fn known_orders<'s>(
+    release: &str,
+    pools: impl Iterator<Item = &'s PoolOs>,
+) -> Vec<(&'s PoolOs, Ordering)> {
+    let Ok(release) = release.parse::<Release>() else { return Vec::new() };
+    pools.filter_map(|pool| Some((pool, pool.compare(&release)?))).collect()
+}
+
+/// That no image waits for the OS of the pools, if the ConfigMap was made without their release and
+/// their images do not have it.
 pub(super) fn open_gate(snapshot: &BootImageSnapshot, golden: &Golden) -> Option<String> {
     let release = golden.release_version().filter(|_| !snapshot.is_openshift())?;
     let stream = golden.stream(None).ok()?;
     let images = stream.architectures.values().flat_map(|images| images.artifacts.values());
     let is_of_stream = images.into_iter().any(|one| one.release.as_deref() == Some(release));
-    let is_open = |one| stream_wait(snapshot, golden, stream, one).is_none();
-    (is_of_stream && Architecture::ALL.into_iter().all(is_open)).then(|| {
+    let is_open = |architecture| {
+        let mut releases = releases(stream, architecture).into_iter();
+        releases.all(|one| release_wait(one, &[], snapshot, golden).is_none())
+    };
+    let is_open = is_of_stream && Architecture::ALL.into_iter().all(is_open);
+    let is_unknown = known_orders(release, snapshot.pools.iter()).is_empty();
+    (is_open && is_unknown).then(|| {
         let name = &snapshot.golden_name;
         format!(
             "releaseVersion of ConfigMap {name} is {release}, the newest of its stream, so no image waits for the OS of the pools; if they run an older release, make it with `mosb boot-images golden --release-version RELEASE`"
         )
     })
+}
+
+/// That the images to follow are older than what a pool runs by now.
+pub(super) fn old_stream(snapshot: &BootImageSnapshot, golden: &Golden) -> Option<String> {
+    if snapshot.is_openshift() {
+        return None;
+    }
+    let stream = golden.stream(None).ok()?;
+    let all = Architecture::ALL.into_iter().flat_map(|one| releases(stream, one));
+    let parsed: Vec<Release> = all.filter_map(|text| text.parse().ok()).collect();
+    let is_behind =
+        |os: &&PoolOs| parsed.iter().all(|one| os.compare(one) == Some(Ordering::Greater));
+    let PoolOs { pool, release: os, .. } = snapshot.pools.iter().find(is_behind)?;
+    let (os, release) = (os.as_ref()?, parsed.first()?);
+    let name = &snapshot.golden_name;
+    Some(format!(
+        "ConfigMap {name} has images of {release}, and new machines of pool {pool} get {os}, which is newer; make the ConfigMap from the stream as it is now"
+    ))
 }
 
 fn newer_than_cluster(golden: &str, release: &str, running: &str) -> Option<String> {

@@ -102,7 +102,7 @@ pub(super) fn stub_step(
     now: Timestamp,
 ) -> Result<StubStep, Obstacle> {
     let Some(secret) = stub_secret(set)? else { return Ok(StubStep::Ready(None)) };
-    let is_own = snapshot.user_data_secrets.contains(&secret);
+    let is_own = snapshot.is_own_user_data(&secret);
     let managed = managed_secret(settings, &secret).filter(|_| !is_own);
     let needed = [Some(&secret), managed.as_ref()].into_iter().flatten();
     let unread: Vec<SecretRef> =

@@ -206,12 +206,26 @@ impl Client {
         resolve::resolve(source, store, platform, &self.shared.configs).await
     }
 
-    /// The digest that a tag or digest names now in the registry itself, not a mirror; `None` if it
-    /// names nothing.
+    /// The digest that a tag or digest names now in the registry itself, or where registries.conf moves
+    /// it to; a mirror may be behind, and is asked only if the registry is blocked. `None` if it names
+    /// nothing.
     pub async fn digest_of(&self, image: &ImageRef) -> Result<Option<Digest>, Error> {
-        let remote = self.pushing(image.repo())?;
-        let scopes = Scopes::pull(&remote.repository());
-        remote.digest_of(&image.manifest_reference(), &scopes).await
+        let (mirrors, own): (Vec<_>, Vec<_>) =
+            self.pulling(image)?.into_iter().partition(|(_, is_mirror)| *is_mirror);
+        let places = if own.is_empty() { mirrors } else { own };
+        let mut found = Ok(None);
+        for (remote, _) in places {
+            let scopes = Scopes::pull(&remote.repository());
+            let answer = remote.digest_of(&image.manifest_reference(), &scopes).await;
+            if matches!(answer, Ok(Some(_))) {
+                return answer;
+            }
+            // An error tells more than that another mirror has nothing.
+            if matches!(found, Ok(None)) {
+                found = answer;
+            }
+        }
+        found
     }
 
     /// Asks the registry itself whether it has this very image; `None` if it answers, in the words

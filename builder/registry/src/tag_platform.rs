@@ -9,6 +9,7 @@ use std::time::Duration;
 use mosb_image::{Digest, Platform};
 use mosb_types::{Diagnostic as _, ErrorClass, Finding};
 
+use crate::auth::token::Scopes;
 use crate::client::Client;
 use crate::error::Error;
 use crate::layout::folder::Folder;
@@ -87,10 +88,12 @@ impl Client {
     ) -> Result<Option<Vec<String>>, Error> {
         let (store, former) = match destination {
             Destination::Registry(repo) => {
-                let Some(former) = self.digest_of(&repo.tagged(tag)?).await? else {
+                let remote = self.pushing(repo)?;
+                let scopes = Scopes::pull(&remote.repository());
+                let Some(former) = remote.digest_of(tag, &scopes).await? else {
                     return Ok(None);
                 };
-                (Store::remotes(vec![self.pushing(repo)?]), former)
+                (Store::remotes(vec![remote]), former)
             }
             Destination::Layout(dir) if !dir.exists() => return Ok(None),
             Destination::Layout(dir) => {

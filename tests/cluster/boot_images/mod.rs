@@ -8,6 +8,7 @@ mod faults;
 mod machine_api;
 mod machine_configuration;
 mod many_sets;
+mod pool_os;
 mod rights;
 mod rival;
 mod skew;

@@ -54,7 +54,7 @@ fn an_old_image_is_reported() {
     let set = &status["sets"][0];
     assert_eq!((&set["code"], &set["image"]), (&json!("pinned"), &json!(ami(1))));
     let text = cluster.mosb(&["boot-images", "status"]).ok().text();
-    for part in [&*format!("warning: {want}"), "is 59 days older than that of the release"] {
+    for part in [&*format!("warning: {want}"), "is 59 days older than the OS that it should have"] {
         assert!(text.contains(part), "{text}");
     }
     let is = |reason: &str| events(&cluster).contains(&json!(reason)).then_some(());

@@ -19,6 +19,10 @@ use mosb_plan::plan::BaseRelease;
 /// The longest value of a label.
 pub(super) const MAX_LABEL_VALUE: usize = 63;
 
+/// The annotations about the base of an image.
+const OF_BASE: [&str; 4] =
+    [labels::BASE, labels::BASE_NAME, labels::BASE_CREATED, labels::BASE_VERSION];
+
 impl DecisionBuilder<'_> {
     /// Creates a build from this plan. With a source, the build adopts its image.
     pub(super) fn create(&mut self, planned: &Planned, source: Option<&MachineOsBuild>) {
@@ -42,6 +46,14 @@ impl DecisionBuilder<'_> {
             Some(source) => {
                 let name = &source.metadata.name;
                 annotations.extend([annotation(labels::ADOPTED_FROM, name)]);
+                if !planned.is_recognised {
+                    // Its tag may name another base by now.
+                    for key in OF_BASE {
+                        annotations.remove(key);
+                        let its = source.metadata.annotation(key);
+                        annotations.extend(its.map(|is| annotation(key, is)));
+                    }
+                }
                 if planned.is_recognised {
                     annotations.extend([annotation(labels::RECOGNISED, "true")]);
                 } else if desired.build_on == BuildOn::EveryConfig {

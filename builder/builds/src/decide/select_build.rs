@@ -158,7 +158,9 @@ impl<'a> DecisionBuilder<'a> {
             Some(BuildCondition::Succeeded) => {
                 let image = build.status.image().and_then(|image| image.parse().ok());
                 match image {
-                    Some(image) if !self.is_outdated(build) => {
+                    Some(image)
+                        if !self.is_outdated(build) && !is_on_other_base(build, planned) =>
+                    {
                         match self.image_status(&image, build)? {
                             ImageStatus::Present(_) => false,
                             ImageStatus::Missing => true,
@@ -176,7 +178,10 @@ impl<'a> DecisionBuilder<'a> {
             if let Some(reason) = self.blocked_by_degraded_pool() {
                 return Ok(reason);
             }
-            self.delete_build(build, "its image no longer exists, or is for another config");
+            self.delete_build(
+                build,
+                "its image no longer exists, or is for another config or base",
+            );
             return Ok(PoolReason::Replacing(name.to_owned()));
         }
         self.advance_as_wanted(build)
@@ -291,4 +296,11 @@ impl<'a> DecisionBuilder<'a> {
         }
         Some(PoolReason::Replacing(name))
     }
+}
+
+/// Whether a build took over an image on another base than the planned one.
+fn is_on_other_base(build: &MachineOsBuild, planned: &Planned) -> bool {
+    let annotation = |key| build.metadata.annotation(key);
+    annotation(labels::ADOPTED_FROM).is_some()
+        && annotation(labels::BASE) != Some(&*planned.base.to_string())
 }

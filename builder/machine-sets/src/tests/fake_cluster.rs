@@ -12,6 +12,7 @@ use crate::decide::decide;
 use crate::effect::{BootImageWrite, ObjectRef, Recorded};
 use crate::memory::Memory;
 use crate::plan::BootImagePlan;
+use crate::pool_os::PoolOs;
 use crate::snapshot::{BootImageSnapshot, GoldenState};
 use mosb_api::ClusterSettings;
 use mosb_boot_image::{Architecture, Golden};
@@ -37,8 +38,8 @@ pub struct FakeCluster {
     pub golden: Value,
     /// By namespace and name; `null` for one that may not be read.
     pub secrets: BTreeMap<String, Value>,
-    /// Those that MachineOSConfigs name.
-    pub user_data_secrets: BTreeSet<SecretRef>,
+    /// Those that have a MachineOSConfig.
+    pub pools: Vec<PoolOs>,
     pub other_controller: Option<String>,
     /// Kinds that can't be listed.
     pub unread: BTreeMap<BootImageKind, String>,
@@ -65,7 +66,7 @@ impl FakeCluster {
             objects: BTreeMap::new(),
             golden: Value::Null,
             secrets: BTreeMap::new(),
-            user_data_secrets: BTreeSet::new(),
+            pools: Vec::new(),
             other_controller: None,
             unread: BTreeMap::new(),
             doubtful: BTreeMap::new(),
@@ -112,6 +113,14 @@ impl FakeCluster {
         }
         meta["resourceVersion"] = json!(self.version.to_string());
         self.objects.insert((kind, key), object);
+    }
+
+    /// A pool whose new machines get this OS, with their user data in this Secret.
+    pub fn pool(&mut self, name: &str, os: Option<&str>, user_data: Option<&str>) {
+        self.pools.retain(|pool| pool.pool != name);
+        let user_data = user_data.map(|name| format!("{NAMESPACE}/{name}").parse().unwrap());
+        let release = os.map(|text| text.parse().unwrap());
+        self.pools.push(PoolOs { pool: name.to_owned(), user_data, release });
     }
 
     /// A Cluster that is available.
@@ -217,7 +226,7 @@ impl FakeCluster {
             infrastructure: single(BootImageKind::Infrastructure),
             status: single(BootImageKind::BootImageStatus),
             worker_pool: None,
-            user_data_secrets: self.user_data_secrets.clone(),
+            pools: self.pools.clone(),
             outdated: BTreeSet::new(),
             memory: self.memory.clone(),
             stubs: BTreeMap::new(),

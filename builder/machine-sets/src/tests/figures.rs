@@ -138,6 +138,28 @@ fn an_image_is_too_old_whatever_keeps_it() {
     }
 }
 
+/// The golden images may be ahead of the pools, or behind them.
+#[test]
+fn the_age_is_that_against_the_pools() {
+    const DAY: &str = "413.92.202301020000-0";
+    for (what, is_openshift, os, want) in [
+        ("not known", false, None, DAYS),
+        ("as old", false, Some(OLD), 0),
+        ("a day newer", false, Some(DAY), 1),
+        ("newer than the golden ones", false, Some("418.94.202511201518-0"), DAYS + 1),
+        ("the release decides", true, Some(DAY), DAYS),
+    ] {
+        let mut cluster = cluster("AWS");
+        own(&mut cluster, "a");
+        if !is_openshift {
+            cluster.objects.retain(|(kind, _), _| *kind != ClusterVersion);
+        }
+        cluster.pool("edge", None, None);
+        cluster.pool("worker", os, None);
+        assert_eq!(found(&cluster).1.days_behind, Some(want), "{what}");
+    }
+}
+
 /// The administrator's map has the release of the template in use, and not that of the stream.
 #[test]
 fn a_template_without_a_successor_is_known_by_its_release() {

@@ -9,6 +9,7 @@ mod many_sets;
 mod openshift;
 mod orders;
 mod own_user_data;
+mod pool_os;
 mod release_gate;
 mod requests;
 mod stub_ca;

@@ -9,7 +9,7 @@ use mosb_cluster::cluster_cache::BootImageKind::ClusterApiMachineSet;
 const SECRET: &str = "worker-user-data";
 
 fn name_secret(cluster: &mut FakeCluster) {
-    cluster.user_data_secrets.insert(format!("machines/{SECRET}").parse().unwrap());
+    cluster.pool("worker", None, Some(SECRET));
 }
 
 /// The user data in the Secret, and what happens to a set that uses it.

@@ -18,7 +18,7 @@ use super::observe::observe;
 use super::pin::PIN;
 use super::report::{EXPIRING, StatusTarget, skew_message, target};
 use super::snapshot::{BootImageSnapshot, GoldenState};
-use super::stability::open_gate;
+use super::stability::{old_stream, open_gate};
 use mosb_api::condition;
 use mosb_boot_image::{RestoreError, SetQuery, SetRef, SetRefError};
 use mosb_cluster::cluster_cache::ClusterCache;
@@ -41,9 +41,11 @@ pub struct BootImagesView {
     pub errors: Vec<String>,
     /// Images that are too old, and CAs in user data that expire soon.
     pub warnings: Vec<String>,
-    /// What is as it should be in most clusters: that no image waits for the OS of the pools.
+    /// What an administrator may want to change: that no image waits for the OS of the pools, or that
+    /// the images to follow are older.
     pub notes: Vec<String>,
-    /// Days between the oldest image in use whose release is known and the one to follow.
+    /// Days between the oldest image in use whose release is known and the OS of the pools; if that is
+    /// not known, and on OpenShift, the image to follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days_behind: Option<i64>,
     /// Each selected set, by name.
@@ -166,7 +168,8 @@ pub(super) fn view(snapshot: &BootImageSnapshot, now: Timestamp) -> BootImagesVi
         warnings: skewed.into_iter().chain(expiring).collect(),
         notes: match &snapshot.golden {
             GoldenState::Found(golden) if plan.is_on => {
-                open_gate(snapshot, golden).into_iter().collect()
+                let notes = [open_gate(snapshot, golden), old_stream(snapshot, golden)];
+                notes.into_iter().flatten().collect()
             }
             _ => Vec::new(),
         },

@@ -82,7 +82,7 @@ fn golden(typed: &Golden) -> Result<Value> {
         && let Some(newest) = object["data"]["releaseVersion"].as_str()
     {
         tracing::info!(
-            "releaseVersion is {newest}, the newest of the stream, so no image waits for the OS of your pools; if they run an older release, give it with --release-version"
+            "releaseVersion is {newest}, the newest of the stream, so no image waits for the OS of your pools where mosb does not know it; if they run an older release, give it with --release-version"
         );
     }
     Ok(object)

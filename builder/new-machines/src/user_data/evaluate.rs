@@ -2,16 +2,17 @@
 
 use jiff::Timestamp;
 
+use super::condition;
 use super::content::MachineContent;
 use super::join_tokens::ClusterInfo;
 use super::served_config::ServingPlace;
-use super::{condition, target};
 use crate::effect::SecretWrite;
 use crate::evaluation::{Evaluated, Evaluation, Joining, Reason, Refusal};
 use crate::ignition_server::{authority_secret, server_secret};
 use crate::snapshot::{Lookup, Snapshot, UserData};
 use mosb_api::labels;
 use mosb_cluster::secret_ref::SecretRef;
+use mosb_cluster::target::of_new_machines;
 use mosb_cluster::user_data_secret::{
     FoundSecret, MAX_SECRET_SIZE, SecretOwner, Unwritable, UserDataSecret,
 };
@@ -56,7 +57,7 @@ pub fn evaluate(snapshot: &Snapshot, user_data: &UserData, now: Timestamp) -> Ev
         );
         return Err(Refusal::new("Rivals", message));
     }
-    let found = target::current(config, &user_data.builds)
+    let found = of_new_machines(config, &user_data.builds)
         .map_err(|error| Refusal::new(error.reason, error.message))?;
     let Some((build, target)) = found else {
         let message = format!(

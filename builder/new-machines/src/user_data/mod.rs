@@ -10,7 +10,6 @@
 //! | file | does |
 //! | --- | --- |
 //! | `evaluate` | snapshot → lookups or writes, and why |
-//! | `target` | which image a new machine boots |
 //! | `machine_inputs` | reads what the config is made of |
 //! | `content` | the Ignition config of a machine |
 //! | `join_tokens` | the tokens that join machines, and whether they have ended |
@@ -24,7 +23,6 @@ mod evaluate;
 mod join_tokens;
 mod machine_inputs;
 mod served_config;
-mod target;
 mod view;
 
 #[cfg(test)]

@@ -10,14 +10,14 @@ use serde_json::Value;
 use super::content::{ContentError, MachineContent};
 use super::join_tokens::ClusterInfo;
 use super::machine_inputs::new_machine;
-use super::target;
 use crate::lookups::read_cluster_info;
+use mosb_api::rollout::{History, PinnedBuild};
 use mosb_api::{MachineOsBuild, MachineOsConfig};
 use mosb_build::new_machine::OwnConfig;
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
-use mosb_cluster::target::TargetError;
+use mosb_cluster::target::{Found, Pin, TargetError, by_pin, of_new_machines, target_of};
 use mosb_reconcile::{Error, Problem};
 use mosb_types::{Diagnostic, ErrorClass, Finding, Secret};
 
@@ -81,6 +81,29 @@ pub enum MachineIgnitionError {
     Api(#[from] Error),
 }
 
+/// The build of this name, as `mosb builds` lists it; of several images, the newest.
+///
+/// # Errors
+/// Its image is none that machines may run.
+fn named(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    name: &str,
+) -> Result<Option<Found>, TargetError> {
+    if let Some(build) = builds.iter().find(|build| build.metadata.name == name) {
+        let target = target_of(config, build)?;
+        let build = PinnedBuild { name: name.to_owned(), digest: target.image.digest() };
+        return Ok(Some((build, target)));
+    }
+    let history = History::of(&config.metadata);
+    let Some(entry) = history.entries().iter().find(|entry| entry.build == name) else {
+        return Ok(None);
+    };
+    let pin = entry.pin();
+    let annotation = "--build";
+    by_pin(config, builds, Pin { build: &pin, annotation }).map(Some)
+}
+
 /// The config of a pool's new machines.
 ///
 /// # Errors
@@ -99,8 +122,8 @@ pub async fn machine_ignition(
     let builds = cache.builds.by_index([IndexKey::Config(config.metadata.name.clone())]);
     let builds: Vec<MachineOsBuild> = builds.iter().map(|build| (**build).clone()).collect();
     let found = match &request.build {
-        None => target::current(&config, &builds),
-        Some(build) => target::named(&config, &builds, build),
+        None => of_new_machines(&config, &builds),
+        Some(build) => named(&config, &builds, build),
     };
     let found = found.map_err(|TargetError { message: cause, .. }| {
         MachineIgnitionError::NotUsable { pool: pool.clone(), cause }

@@ -5,6 +5,7 @@ use super::fake_cluster::*;
 use super::rows::is_idle;
 use crate::*;
 use mosb_api::*;
+use mosb_image::Digest;
 use mosb_types::ErrorClass;
 
 #[test]
@@ -258,4 +259,92 @@ fn a_recorded_base_is_built_on_and_a_held_one_costs_no_build() {
     fake.settle();
     let (status, reason) = fake.blocked().unwrap();
     assert_eq!((&*status, &*reason), ("True", "BadMachineOSConfig"));
+}
+
+/// What a pool does when its base moves, its config changes, or both, under each policy.
+#[test]
+fn what_is_built_when_base_and_config_move() {
+    let newer = format!("sha256:{}", "7".repeat(64));
+    let tag = "quay.io/release/base:stable";
+    // The default beside a machine-config-daemon, and where there is none.
+    let policies = [
+        (true, None, false),
+        (true, Some("os-change"), false),
+        (false, Some("os-change"), false),
+        (false, None, true),
+        (false, Some("every-config"), true),
+        (true, Some("every-config"), true),
+    ];
+    for (has_daemon, policy, is_every) in policies {
+        for (what, is_rendered, os_image, is_recorded, builds) in [
+            ("nothing", false, false, false, false),
+            ("the config", true, false, false, is_every),
+            ("osImageURL", true, true, false, true),
+            ("the recorded base", false, false, true, true),
+            ("both", true, false, true, true),
+        ] {
+            let what = format!("{what}, {policy:?}, a daemon: {has_daemon}");
+            let mut fake = FakeCluster::opted_in();
+            fake.snapshot.cluster.machine_config_daemon = has_daemon;
+            if let Some(policy) = policy {
+                fake.annotate(labels::BUILD_ON, policy);
+            }
+            fake.build();
+            let (image, old) = (fake.image().to_owned(), base(&fake));
+            // Its tag names another base by now.
+            fake.base = 1;
+            fake.os_changes = os_image;
+            if is_recorded {
+                fake.annotate(labels::BASE, &format!("{tag}@{newer}"));
+            }
+            if is_rendered {
+                fake.render(2);
+            }
+            fake.build();
+            assert_eq!(fake.made.len(), 1 + usize::from(builds), "{what}");
+            assert_eq!(fake.image() == image, !builds, "{what}");
+            assert_eq!(base(&fake) == old, !builds, "{what}");
+            if is_recorded {
+                assert!(base(&fake).ends_with(&newer), "{what}");
+            }
+            is_idle(&mut fake);
+        }
+    }
+}
+
+fn base(fake: &FakeCluster) -> String {
+    fake.current().metadata.annotation(labels::BASE).unwrap().to_owned()
+}
+
+/// A tag moved while only the config changed, so that the image was taken over. Its name is that of
+/// a build on the newer base.
+#[test]
+fn a_base_is_built_on_whose_name_an_adopted_image_has() {
+    let of_keys = || {
+        let mut fake = FakeCluster::opted_in();
+        fake.snapshot.cluster.rolling_out = true;
+        fake.annotate(labels::ROLLOUT, "automatic");
+        fake.login_changes = true;
+        fake
+    };
+    let of_daemon = || {
+        let mut fake = FakeCluster::opted_in();
+        fake.snapshot.cluster.machine_config_daemon = true;
+        fake
+    };
+    for (what, mut fake) in [("only keys", of_keys()), ("a daemon", of_daemon())] {
+        fake.build();
+        let (image, old) = (fake.image().to_owned(), base(&fake));
+        fake.base = 1;
+        fake.render(2);
+        fake.build();
+        assert_eq!((fake.image(), base(&fake), fake.made.len()), (&*image, old, 1), "{what}");
+        let name = fake.current().metadata.name.clone();
+        let newer = Digest::of(&1u32.to_be_bytes());
+        fake.annotate(labels::BASE, &format!("quay.io/release/base:stable@{newer}"));
+        fake.build();
+        assert_eq!((fake.made.len(), &*fake.current().metadata.name), (2, &*name), "{what}");
+        assert!(fake.image() != image && base(&fake).ends_with(&newer.to_string()), "{what}");
+        is_idle(&mut fake);
+    }
 }

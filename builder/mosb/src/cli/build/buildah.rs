@@ -1,5 +1,6 @@
 //! Builds with buildah: its options, and its output as progress.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::inputs::{Buildah, StorageDriver};
@@ -99,8 +100,14 @@ pub async fn command_lines(
     Ok(buildah::command_lines(made, version, &base, &options))
 }
 
+/// buildah runs in a directory of its own. A path that can't be made absolute is reported by buildah.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 pub fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options> {
     let environment = &settings.environment;
+    let authfile = settings.authfile.clone().or_else(|| environment.registry_auth_file.clone());
     let named = settings.registries_confs().into_iter().find(|(_, is_required)| *is_required);
     Ok(buildah::Options {
         cache_dir: settings.cache_dir()?,
@@ -108,10 +115,10 @@ pub fn options(wanted: &Buildah, settings: &Settings) -> Result<buildah::Options
         isolation: wanted.isolation.map(|isolation| isolation.as_str().to_owned()),
         volumes: wanted.volumes.clone(),
         context: wanted.context.clone(),
-        authfile: settings.authfile.clone().or_else(|| environment.registry_auth_file.clone()),
-        cert_dir: settings.cert_dir.clone(),
+        authfile: authfile.map(absolute),
+        cert_dir: settings.cert_dir.clone().map(absolute),
         tls_verify: settings.tls_verify,
-        registries_conf: named.map(|(file, _)| file),
+        registries_conf: named.map(|(file, _)| absolute(file)),
         signature_policy: policy_for_tools(settings)?,
         limit: LIMIT,
     })
@@ -133,5 +140,24 @@ mod tests {
         ] {
             assert_eq!(step(line).as_deref(), want, "{line}");
         }
+    }
+
+    #[test]
+    fn paths_for_buildah_are_absolute() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            settings: Settings,
+        }
+        let words = ["", "--authfile", "a", "--cert-dir", "/c", "--registries-conf", "r/r"];
+        let mut line = <Line as clap::Parser>::parse_from(words);
+        line.settings.cache_dir = Some("/cache".into());
+        let buildah =
+            Buildah { volumes: Vec::new(), isolation: None, storage_driver: None, context: None };
+        let options = options(&buildah, &line.settings).unwrap();
+        let here = |name: &str| Some(std::env::current_dir().unwrap().join(name));
+        assert_eq!(options.authfile, here("a"));
+        assert_eq!(options.cert_dir, Some("/c".into()));
+        assert_eq!(options.registries_conf, here("r/r"));
     }
 }

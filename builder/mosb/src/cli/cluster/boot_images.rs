@@ -291,7 +291,7 @@ impl Object for BootImagesView {
         }
         if let Some(days @ 1..) = self.days_behind {
             page.line(&format!(
-                "the oldest image in use is {days} days older than that of the release"
+                "the oldest image in use is {days} days older than the OS that it should have"
             ));
         }
         if self.sets.is_empty() {

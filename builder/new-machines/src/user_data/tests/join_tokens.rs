@@ -9,8 +9,8 @@ use super::fixture::{Fixture, TOKEN_SECRET, join_config_with};
 use crate::snapshot::Lookup;
 use crate::user_data::content::MachineContent;
 use crate::user_data::join_tokens::{ClusterInfo, JoinTokens};
-use crate::user_data::target;
 use crate::user_data::view::notices;
+use mosb_cluster::target::of_new_machines;
 use mosb_plan::payload::gzip;
 
 const END: &str = "2026-01-02T00:00:00Z";
@@ -190,7 +190,7 @@ fn a_bootstrap_token_without_a_signature_is_reported() {
 fn an_ended_token_is_a_notice() {
     let contents = inline(kubeconfig(&ending()).as_bytes());
     let fixture = Fixture { join: Some(join_config_with(&contents)), ..Fixture::new() };
-    let (_, target) = target::current(&fixture.config, &fixture.builds).unwrap().unwrap();
+    let (_, target) = of_new_machines(&fixture.config, &fixture.builds).unwrap().unwrap();
     let content = MachineContent::new(&fixture.inputs(&target), None).unwrap();
     let notices = |now| notices(&content, &ClusterInfo::Unknown, time(now));
     assert_eq!(notices("2026-01-01T23:59:59Z"), []);
