@@ -152,9 +152,7 @@ mod tests {
         let words = ["", "--authfile", "a", "--cert-dir", "/c", "--registries-conf", "r/r"];
         let mut line = <Line as clap::Parser>::parse_from(words);
         line.settings.cache_dir = Some("/cache".into());
-        let buildah =
-            Buildah { volumes: Vec::new(), isolation: None, storage_driver: None, context: None };
-        let options = options(&buildah, &line.settings).unwrap();
+        let options = options(&Buildah::default(), &line.settings).unwrap();
         let here = |name: &str| Some(std::env::current_dir().unwrap().join(name));
         assert_eq!(options.authfile, here("a"));
         assert_eq!(options.cert_dir, Some("/c".into()));
