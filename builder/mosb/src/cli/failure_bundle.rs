@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use futures_util::future::{BoxFuture, FutureExt as _};
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -32,15 +31,7 @@ pub struct FailureBundle<'c> {
 impl FailureBundle<'_> {
     /// Writes the failure, or the report of failed checks. A bundle that can't be written does not
     /// change how the command ends.
-    pub fn write<'w>(
-        &'w self,
-        failure: Option<&'w Failure>,
-        report: Option<&'w Report>,
-    ) -> BoxFuture<'w, ()> {
-        self.write_files(failure, report).boxed()
-    }
-
-    async fn write_files(&self, failure: Option<&Failure>, report: Option<&Report>) {
+    pub async fn write(&self, failure: Option<&Failure>, report: Option<&Report>) {
         let now = Timestamp::now();
         let login = self.pull_secret.clone().map(Input::File);
         let mut bundle = Bundle::default();

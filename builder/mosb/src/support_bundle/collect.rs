@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 use futures_util::{AsyncReadExt as _, TryFutureExt as _};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -95,11 +95,7 @@ struct Listed {
 }
 
 /// Reads objects, versions and logs.
-pub fn collect<'s>(scope: &'s Scope<'_>) -> BoxFuture<'s, Collected> {
-    read(scope).boxed()
-}
-
-async fn read(scope: &Scope<'_>) -> Collected {
+pub async fn collect(scope: &Scope<'_>) -> Collected {
     let sources = scope.sources();
     let lists = stream::iter(sources).map(|(kind, namespace)| scope.list(kind, namespace));
     let lists = lists.buffered(REQUESTS).collect::<Vec<_>>();
@@ -113,6 +109,10 @@ async fn read(scope: &Scope<'_>) -> Collected {
     let mut is_any_read = secrets.iter().any(Result::is_ok);
     for error in secrets.iter().filter_map(|found| found.as_ref().err()) {
         bundle.add_missing("secrets", error);
+    }
+    if !has_all_secrets {
+        let why = "Secrets could not be read; look for credentials in texts yourself";
+        bundle.add_missing("redaction of known credentials", why);
     }
     for secret in &readable {
         let object = serde_json::to_value(secret).unwrap_or_default();

@@ -28,6 +28,20 @@ const METADATA: [&str; 11] = [
 ];
 /// Variables of mosb's own pods whose values are no secrets.
 const OWN_VARIABLES: [&str; 4] = ["MOSB_BUILDER_IMAGE", "MOSB_JOB_UID", "NODE_NAME", "POD_NAME"];
+/// Containers of mosb's own pods, whose arguments are no secrets.
+const OWN_CONTAINERS: [&str; 8] = [
+    "apply",
+    "controller",
+    "image-build",
+    "image-fetch",
+    "image-push",
+    "report",
+    "stage",
+    "wait-for-done",
+];
+/// Fields of containers that may have secrets: arguments, and headers of probes.
+const FIELDS_OF_OTHERS: [&str; 6] =
+    ["args", "command", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
 /// ConfigMaps that mosb or a release writes, without secrets.
 const OPEN_CONFIG_MAPS: [&str; 4] = [BASE_TREES, OPERATOR_IMAGES, OS_IMAGE_URL, PREPARED_BASES];
 /// Fields of a ControllerConfig that mosb reads. Others are logins and certificates.
@@ -100,13 +114,19 @@ fn metadata(mut meta: Value) -> Value {
     meta
 }
 
-/// Replaces the literal values of variables, in pod templates wherever they are.
+/// Replaces the literal values of variables, and what containers of others run, in pod templates
+/// wherever they are.
 fn variables(value: &mut Value) {
     match value {
         Value::Object(fields) => {
+            let name = fields.get("name").and_then(Value::as_str);
+            let is_own = name.is_some_and(|name| OWN_CONTAINERS.contains(&name));
             for (field, value) in fields {
                 match value {
                     Value::Array(list) if field == "env" => list.iter_mut().for_each(variable),
+                    value if FIELDS_OF_OTHERS.contains(&&**field) && !is_own => {
+                        *value = json!(LEFT_OUT);
+                    }
                     value => variables(value),
                 }
             }
@@ -218,8 +238,10 @@ mod tests {
 
     #[test]
     fn objects_keep_what_is_listed() {
-        let pod = json!({ "containers": [{ "name": "kept", "env": [{ "name": "TOKEN", "value": CANARY },
-            { "name": "POD_NAME", "value": "kept" }, { "name": "A", "valueFrom": { "fieldRef": { "fieldPath": "kept" } } }] }] });
+        let pod = json!({ "containers": [
+            { "name": "controller", "args": ["kept"] },
+            { "name": "kept", "args": [CANARY], "livenessProbe": CANARY, "env": [{ "name": "TOKEN", "value": CANARY },
+                { "name": "POD_NAME", "value": "kept" }, { "name": "A", "valueFrom": { "fieldRef": { "fieldPath": "kept" } } }] }] });
         let config = json!({ "ignition": { "version": "3.5.0", "config": { "merge": [{ "source": CANARY }] } },
             "storage": { "files": [{ "path": "kept", "mode": 420, "contents": { "source": CANARY, "verification": { "hash": CANARY } } }],
                 "luks": [CANARY], "links": [{ "path": "/a", "target": "kept" }] },
@@ -236,9 +258,9 @@ mod tests {
                 json!({ "data": { "kept": CANARY }, "binaryData": { "kept": CANARY } }),
                 2,
             ),
-            ("Pod", json!({ "spec": pod, "status": { "phase": "kept" } }), 4),
-            ("Job", json!({ "spec": { "template": { "spec": pod } } }), 3),
-            ("Deployment", json!({ "spec": { "template": { "spec": pod } } }), 3),
+            ("Pod", json!({ "spec": pod, "status": { "phase": "kept" } }), 5),
+            ("Job", json!({ "spec": { "template": { "spec": pod } } }), 4),
+            ("Deployment", json!({ "spec": { "template": { "spec": pod } } }), 4),
             (
                 "MachineConfig",
                 json!({ "spec": { "config": config, "osImageURL": "kept", "kernelArguments": [format!("kept={CANARY}")], "other": CANARY } }),
