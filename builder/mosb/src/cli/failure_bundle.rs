@@ -51,7 +51,7 @@ impl FailureBundle<'_> {
         }
         let files = bundle.into_files(&json!({ "command": self.command }), now).into_iter();
         let files: Vec<File> = files
-            .map(|(path, bytes)| File { path, bytes: bytes.into(), is_private: false })
+            .map(|(path, bytes)| File { path, bytes, is_private: false })
             .collect();
         let folder = self.folder.to_owned();
         let written = spawn_blocking(move || output_folder::write(&folder, &files)).await;
