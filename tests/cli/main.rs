@@ -22,3 +22,4 @@ mod render_fetch;
 mod render_fetch_faults;
 mod render_refusals;
 mod reproducible;
+mod support_bundle;

@@ -53,5 +53,6 @@ mod seed_recognised;
 mod seed_story;
 mod serve_ignition;
 mod soak;
+mod support_bundle;
 mod test_cluster;
 mod user_data;

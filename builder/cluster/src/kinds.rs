@@ -44,6 +44,9 @@ pub const POD: Kind = built_in("", "Pod", "pods");
 pub const CONFIG_MAP: Kind = built_in("", "ConfigMap", "configmaps");
 pub const SECRET: Kind = built_in("", "Secret", "secrets");
 pub const SERVICE_ACCOUNT: Kind = built_in("", "ServiceAccount", "serviceaccounts");
+pub const LEASE: Kind = built_in("coordination.k8s.io", "Lease", "leases");
+pub const DEPLOYMENT: Kind = built_in("apps", "Deployment", "deployments");
+pub const EVENT: Kind = built_in("", "Event", "events");
 pub const ROLE: Kind = built_in(RBAC, "Role", "roles");
 pub const ROLE_BINDING: Kind = built_in(RBAC, "RoleBinding", "rolebindings");
 

@@ -2,3 +2,4 @@
 
 pub mod bootstrap;
 pub mod cli;
+pub mod support_bundle;

@@ -11,6 +11,7 @@ use tokio::task::spawn_blocking;
 use super::arguments::{self, one_stdin, usage};
 use super::context::Session;
 use super::error::Error;
+use super::failure_bundle::FailureBundle;
 use super::input::Input;
 use super::installation::{self, Installation};
 use super::output::Object;
@@ -59,6 +60,9 @@ pub struct Bootstrap {
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, require_equals = true,
           default_value = "true", default_missing_value = "true", hide_possible_values = true)]
     pub check_registry: bool,
+    /// A directory for a support bundle, which is written if this fails
+    #[arg(long, value_name = "DIR")]
+    pub bundle: Option<PathBuf>,
 }
 
 impl Bootstrap {
@@ -75,11 +79,18 @@ impl Bootstrap {
                 "--output {output}: a directory with a name is replaced as a whole; write it without . or .. at its end"
             ));
         }
-        Ok(())
+        installation::bundle_folder(self.bundle.as_deref())
     }
 
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
-        session.print(&bootstrap(self, session).await?)
+        let result = bootstrap(self, session).await;
+        if let (Err(failure), Some(folder)) = (&result, &self.bundle) {
+            let inputs = self.manifests.iter().map(ToString::to_string).collect();
+            let pull_secret = self.pull_secret.clone();
+            let bundle = FailureBundle { folder, command: "bootstrap", inputs, pull_secret };
+            bundle.write(Some(failure), None).await;
+        }
+        session.print(&result?)
     }
 }
 

@@ -159,6 +159,15 @@ pub enum Error {
         missing: Vec<String>,
     },
     #[cfg(feature = "cluster")]
+    #[error(
+        "nothing of the cluster could be read: {why}; check --kubeconfig and the rights of its user"
+    )]
+    #[diagnostic(code = "nothing-read", class = Transient)]
+    NothingRead {
+        /// The first request that failed.
+        why: String,
+    },
+    #[cfg(feature = "cluster")]
     #[error("not confirmed; nothing was changed, answer y or give --yes")]
     #[diagnostic(code = "not-confirmed", class = InvalidInput)]
     NotConfirmed,

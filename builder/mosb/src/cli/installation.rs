@@ -90,6 +90,17 @@ fn logins(file: &Path) -> Result<NamedSecret, Finding> {
     Ok(NamedSecret { name: input.to_string(), credentials })
 }
 
+/// Rejects a directory of `--bundle` that can't be replaced as a whole.
+pub fn bundle_folder(folder: Option<&Path>) -> Result<()> {
+    match folder {
+        Some(folder) if folder.file_name().is_none() => usage(format!(
+            "--bundle {}: a directory with a name is replaced as a whole; write it without . or .. at its end",
+            folder.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Rejects options that machines of an installation will not have, because the checks would then be
 /// meaningless.
 pub fn only_machines_options(settings: &Settings, with_logins: bool) -> Result<()> {

@@ -16,6 +16,7 @@ mod context;
 mod diff;
 mod error;
 mod failure;
+mod failure_bundle;
 mod files;
 mod input;
 mod inspect;

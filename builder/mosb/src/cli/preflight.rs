@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 use super::arguments::{self, one_stdin, usage};
 use super::context::{Session, options};
 use super::error::Error;
+use super::failure_bundle::FailureBundle;
 use super::input::Input;
 use super::output::Object;
 use super::page::{Align, Page};
@@ -63,6 +64,9 @@ pub struct Preflight {
     /// The cluster's own OS image, whose release and architecture the images must have
     #[arg(long, value_name = "IMAGE", value_parser = arguments::value::<ImageRef>("--base"))]
     pub base: Option<ImageRef>,
+    /// A directory for a support bundle, which is written if a check does not pass
+    #[arg(long, value_name = "DIR")]
+    pub bundle: Option<PathBuf>,
 }
 
 fn image(text: &str) -> Result<ImageRef> {
@@ -85,11 +89,24 @@ impl Preflight {
         if !self.manifests.is_empty() {
             installation::only_machines_options(settings, false)?;
         }
+        installation::bundle_folder(self.bundle.as_deref())?;
         one_stdin(&self.manifests, "--manifests: stdin can be read once; give - once")
     }
 
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
-        let report = self.report(&session.settings).await?;
+        let report = self.report(&session.settings).await;
+        let is_failure = report
+            .as_ref()
+            .map_or(true, |report| matches!(report.outcome, Outcome::Failed | Outcome::Unknown));
+        if let (true, Some(folder)) = (is_failure, &self.bundle) {
+            let images = self.images.iter().map(ToString::to_string);
+            let inputs = self.manifests.iter().map(ToString::to_string).chain(images).collect();
+            let pull_secret =
+                self.pull_secret.clone().or_else(|| session.settings.authfile.clone());
+            let bundle = FailureBundle { folder, command: "preflight", inputs, pull_secret };
+            bundle.write(report.as_ref().err(), report.as_ref().ok()).await;
+        }
+        let report = report?;
         session.print(&report)?;
         Ok(match report.outcome {
             Outcome::Passed | Outcome::Skipped => 0,

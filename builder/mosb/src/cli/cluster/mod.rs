@@ -12,6 +12,7 @@ pub mod rebuild;
 pub mod rollout;
 pub mod rollout_status;
 pub mod status;
+pub mod support_bundle;
 pub mod wait;
 
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ pub enum ClusterCommand {
     Nodes(nodes::Nodes),
     Ignition(ignition::Ignition),
     ServeIgnition(ignition::ServeIgnition),
+    SupportBundle(support_bundle::SupportBundle),
     /// Shows whether the bases of pools have newer images, and builds on them
     ///
     /// Example:
@@ -71,6 +73,7 @@ impl ClusterCommand {
             Self::Nodes(command) => command.run(session).await,
             Self::Ignition(command) => command.run(session).await,
             Self::ServeIgnition(command) => command.run().await,
+            Self::SupportBundle(command) => Box::pin(command.run(session)).await,
             Self::Base { command } => command.run(session).await,
             Self::Rollout { command } => command.run(session).await,
         }

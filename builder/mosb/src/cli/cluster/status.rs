@@ -31,14 +31,11 @@ impl Status {
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
         let (client, namespaces) = self.cluster.connect().await?;
         let cache = ClusterCache::read(&client, &namespaces).await?;
-        let pool_views = controller::pool_views(&cache, self.pool.as_deref());
-        if let (Some(pool), true) = (&self.pool, pool_views.is_empty()) {
+        let status = ClusterStatus::of(&cache, self.pool.as_deref());
+        if let (Some(pool), true) = (&self.pool, status.pools.is_empty()) {
             return Err(no_pool(pool).into());
         }
-        session.print(&ClusterStatus {
-            namespace: namespaces.own.clone(),
-            pools: pool_views.iter().map(PoolStatus::from).collect(),
-        })
+        session.print(&status)
     }
 }
 
@@ -104,6 +101,17 @@ pub struct BuildInfo {
     /// When the prepared base was made that it is built on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepared_at: Option<String>,
+}
+
+impl ClusterStatus {
+    /// One pool, or all.
+    pub fn of(cache: &ClusterCache, pool: Option<&str>) -> Self {
+        let pools = controller::pool_views(cache, pool);
+        Self {
+            namespace: cache.namespace.clone(),
+            pools: pools.iter().map(PoolStatus::from).collect(),
+        }
+    }
 }
 
 impl From<&PoolView> for PoolStatus {

@@ -317,7 +317,16 @@ impl Helps {
         let mut help = help.join("\n");
         if let Some(at) = help.find("\nCommon options:\n") {
             let common = self.common.get_or_insert_with(|| help[at..].to_owned());
-            assert_eq!(&help[at..], common, "{path}");
+            // This command's own -o is a file.
+            let mut common = common.clone();
+            if command
+                .get_arguments()
+                .any(|one| one.get_id() == "output" && one.get_short() == Some('o'))
+            {
+                let end = common.find("      --authfile").unwrap();
+                common.replace_range("\nCommon options:\n".len()..end, "");
+            }
+            assert_eq!(help[at..], common, "{path}");
             if path != "mosb" {
                 help.replace_range(at.., "\nCommon options: those of mosb");
             }

@@ -1,0 +1,615 @@
+//! Reads what a bundle has of a cluster: objects, versions and logs. What can't be read is recorded
+//! in the bundle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
+use futures_util::{AsyncReadExt as _, TryFutureExt as _};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{ListParams, LogParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::Bundle;
+use super::redaction::redacted;
+use mosb_api::{BuildName, GROUP, labels};
+use mosb_build::Redactor;
+use mosb_controller::builds::{self, LogLine};
+use mosb_controller::cluster_names::{IGNITION_NAMESPACE, ROLLOUT_NAMESPACE};
+use mosb_controller::{Error, Kind, Namespaces, kinds};
+
+/// How long one request may take.
+const REQUEST_TIME: Duration = Duration::from_secs(4);
+/// Requests at the same time.
+const REQUESTS: usize = 8;
+/// Objects of a page of a list, and of all its pages.
+const PAGE: u32 = 500;
+const OBJECTS: usize = 5_000;
+/// Rendered configs that are read whole.
+const RENDERED_CONFIGS: usize = 200;
+/// Lines at the end of a log, bytes of them that are read, and bytes that are kept.
+const LOG_LINES: i64 = 2_000;
+const LOG_READ: usize = 4 << 20;
+const LOG_KEPT: usize = 256 << 10;
+/// Logs of containers and of builds, and bytes of all of them.
+const LOGS: usize = 400;
+const ALL_LOGS: usize = 8_000_000;
+/// Type of a Secret with a token of a ServiceAccount, and its keys that are no secrets.
+const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
+const OPEN_KEYS: [&str; 2] = ["ca.crt", "namespace"];
+
+/// Kinds of the whole cluster.
+const CLUSTER_KINDS: [Kind; 12] = [
+    kinds::MACHINE_CONFIG_POOL,
+    kinds::MACHINE_OS_CONFIG,
+    kinds::MACHINE_OS_BUILD,
+    kinds::MACHINE_CONFIG,
+    kinds::NODE,
+    kinds::CONTROLLER_CONFIG,
+    kinds::KUBELET_CONFIG,
+    kinds::CONTAINER_RUNTIME_CONFIG,
+    kinds::IMAGE_DIGEST_MIRROR_SET,
+    kinds::IMAGE_TAG_MIRROR_SET,
+    kinds::IMAGE_CONTENT_SOURCE_POLICY,
+    kinds::IMAGE_CONFIG,
+];
+/// Kinds of the namespaces that mosb writes to.
+const NAMESPACED_KINDS: [Kind; 6] =
+    [kinds::DEPLOYMENT, kinds::POD, kinds::JOB, kinds::CONFIG_MAP, kinds::LEASE, kinds::EVENT];
+
+/// What to read.
+#[expect(missing_debug_implementations, reason = "kube's Client has none")]
+pub struct Scope<'s> {
+    pub client: &'s Client,
+    pub namespaces: &'s Namespaces,
+    /// Leaves out what is of other pools.
+    pub pool: Option<&'s str>,
+    /// Leaves out other nodes.
+    pub nodes: Option<BTreeSet<String>>,
+    /// When reading ends.
+    pub end: Instant,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Collected {
+    pub bundle: Bundle,
+    /// Whether any list could be read.
+    pub is_any_read: bool,
+    /// Names of pools; none if they could not be read.
+    pub pools: Option<Vec<String>>,
+    /// The images in service.
+    pub images: BTreeSet<String>,
+}
+
+/// The objects of a kind.
+struct Listed {
+    kind: Kind,
+    namespace: Option<String>,
+    objects: Vec<Value>,
+}
+
+/// Reads objects, versions and logs.
+pub async fn collect(scope: &Scope<'_>) -> Collected {
+    let sources = scope.sources();
+    let lists = stream::iter(sources).map(|(kind, namespace)| scope.list(kind, namespace));
+    let lists = lists.buffered(REQUESTS).collect::<Vec<_>>();
+    let secrets =
+        join_all(scope.own_namespaces().into_iter().map(|namespace| scope.secrets(namespace)));
+    let (lists, secrets, versions) = tokio::join!(lists, secrets, scope.versions());
+
+    let has_all_secrets = secrets.iter().all(Result::is_ok);
+    let readable: Vec<&Secret> = secrets.iter().flatten().flatten().collect();
+    let mut bundle = Bundle::new(redactor(&readable));
+    let mut is_any_read = secrets.iter().any(Result::is_ok);
+    for error in secrets.iter().filter_map(|found| found.as_ref().err()) {
+        bundle.add_missing("secrets", error);
+    }
+    if !has_all_secrets {
+        let why = "Secrets could not be read; look for credentials in texts yourself";
+        bundle.add_missing("redaction of known credentials", why);
+    }
+    for secret in &readable {
+        let object = serde_json::to_value(secret).unwrap_or_default();
+        add_object(&mut bundle, kinds::SECRET, object);
+    }
+    let mut found = Vec::new();
+    for (what, list) in lists {
+        match list {
+            Ok((listed, is_whole)) => {
+                is_any_read = true;
+                if !is_whole {
+                    bundle.add_cut(what, format!("the first {OBJECTS} objects only"));
+                }
+                found.push(listed);
+            }
+            Err(None) => {}
+            Err(Some(why)) => bundle.add_missing(what, why),
+        }
+    }
+    let of = |kind: Kind| found.iter().filter(move |list| list.kind == kind);
+    let pools = of(kinds::MACHINE_CONFIG_POOL).next();
+    let pool_names = pools.map(|list| list.objects.iter().map(name).collect());
+    let images = of(kinds::MACHINE_OS_CONFIG).flat_map(|list| &list.objects);
+    let images = images.filter_map(|config| {
+        config["status"]["currentImagePullSpec"].as_str().filter(|image| !image.is_empty())
+    });
+    let images = images.map(str::to_owned).collect();
+    let rendered = pools.into_iter().flat_map(|list| &list.objects);
+    let rendered: BTreeSet<String> = rendered
+        .filter_map(|pool| pool["spec"]["configuration"]["name"].as_str())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let rendered = scope.rendered_configs(rendered).await;
+    let whole: BTreeMap<String, Value> =
+        rendered.iter().flatten().map(|object| (name(object), object.clone())).collect();
+    rendered
+        .into_iter()
+        .filter_map(Result::err)
+        .for_each(|(what, why)| bundle.add_missing(what, why));
+    let pods: Vec<(String, Value)> = of(kinds::POD)
+        .flat_map(|list| {
+            let namespace = list.namespace.clone().unwrap_or_default();
+            list.objects.iter().map(move |pod| (namespace.clone(), pod.clone()))
+        })
+        .collect();
+    for list in found {
+        for object in list.objects {
+            let object = match (list.kind, whole.get(&name(&object))) {
+                (kinds::MACHINE_CONFIG, Some(whole)) => whole.clone(),
+                _ => object,
+            };
+            add_object(&mut bundle, list.kind, object);
+        }
+    }
+    match versions {
+        Ok(versions) => bundle.add_json("versions.json", &versions),
+        Err(why) => bundle.add_missing("versions", why),
+    }
+    scope.add_logs(&mut bundle, pods, &readable, has_all_secrets).await;
+    Collected { bundle, is_any_read, pools: pool_names, images }
+}
+
+fn add_object(bundle: &mut Bundle, kind: Kind, object: Value) {
+    let mut object = redacted(kind.name, object);
+    let resource = kind.resource();
+    object["apiVersion"] = json!(resource.api_version);
+    object["kind"] = json!(kind.name);
+    let name = name(&object);
+    let path = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => format!("{}/{namespace}/{name}.yaml", kind.plural),
+        None => format!("{}/{name}.yaml", kind.plural),
+    };
+    bundle.add_yaml(&path, &object);
+}
+
+fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Redacts everything in Secrets but archived logs, which were redacted when they were archived.
+fn redactor(secrets: &[&Secret]) -> Redactor {
+    let values = secrets.iter().filter(|secret| archived_build(secret).is_none()).map(|secret| {
+        let mut data = secret.data.clone().unwrap_or_default();
+        if secret.type_.as_deref() == Some(TOKEN_TYPE) {
+            data.retain(|key, _| !OPEN_KEYS.contains(&&**key));
+        }
+        data
+    });
+    let values: Vec<_> = values.collect();
+    // JSON and YAML write these characters in another way.
+    let escaped: Vec<String> = values
+        .iter()
+        .flat_map(BTreeMap::values)
+        .flat_map(|value| {
+            String::from_utf8_lossy(&value.0).lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .filter(|line| line.contains(['"', '\\', '\'']))
+        .flat_map(|line| {
+            let quoted = Value::from(line.trim()).to_string();
+            [quoted.trim_matches('"').to_owned(), line.trim().replace('\'', "''")]
+        })
+        .collect();
+    Redactor::from_secrets(values).with_lines(escaped.iter().map(String::as_str))
+}
+
+/// The build of a Secret with archived logs, and its UID.
+fn archived_build(secret: &Secret) -> Option<(BuildName, String)> {
+    secret.metadata.annotations.as_ref()?.get(labels::ATTEMPT)?;
+    let mut owners = secret.metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.kind == kinds::MACHINE_OS_BUILD.name)?;
+    let is_archive =
+        secret.data.as_ref().is_some_and(|data| data.keys().all(|key| key.ends_with(".gz")));
+    is_archive.then_some(())?;
+    Some((owner.name.parse().ok()?, owner.uid.clone()))
+}
+
+type ListResult = (String, Result<(Listed, bool), Option<String>>);
+
+impl Scope<'_> {
+    fn own_namespaces(&self) -> BTreeSet<String> {
+        [&*self.namespaces.own, ROLLOUT_NAMESPACE, IGNITION_NAMESPACE].map(str::to_owned).into()
+    }
+
+    /// All lists, in the order in which their objects are added.
+    fn sources(&self) -> Vec<(Kind, Option<String>)> {
+        let mut sources: Vec<_> = CLUSTER_KINDS.into_iter().map(|kind| (kind, None)).collect();
+        for namespace in self.own_namespaces() {
+            let own = NAMESPACED_KINDS.into_iter();
+            sources.extend(own.map(|kind| (kind, Some(namespace.clone()))));
+        }
+        let own = &self.namespaces.own;
+        sources.push((kinds::OPENSHIFT_BUILD, Some(own.clone())));
+        if self.namespaces.operator != *own {
+            let operator = Some(self.namespaces.operator.clone());
+            sources.extend(
+                [kinds::DEPLOYMENT, kinds::CONFIG_MAP].map(|kind| (kind, operator.clone())),
+            );
+        }
+        // Events about objects without a namespace.
+        if own != "default" {
+            sources.push((kinds::EVENT, Some("default".to_owned())));
+        }
+        sources
+    }
+
+    /// The result of a request, or why there is none.
+    async fn limited<T>(
+        &self,
+        object: &str,
+        verb: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Error> {
+        let end = self.end.min(Instant::now() + REQUEST_TIME);
+        let answer = timeout_at(end, request).await;
+        let late = |_| Err(kube::Error::Service("no answer in time".into()));
+        answer.unwrap_or_else(late).map_err(Error::api(object, verb))
+    }
+
+    async fn list(&self, kind: Kind, namespace: Option<String>) -> ListResult {
+        let what = match &namespace {
+            Some(namespace) => format!("{} of namespace {namespace}", kind.plural),
+            None => kind.plural.to_owned(),
+        };
+        let listed = self.pages(kind, namespace.as_deref(), &what).await;
+        let listed = match listed {
+            Ok((mut objects, is_whole)) => {
+                objects.retain(|object| self.includes(kind, namespace.as_deref(), object));
+                objects.sort_by_key(name);
+                Ok((Listed { kind, namespace, objects }, is_whole))
+            }
+            // A kind that this cluster does not have.
+            Err(error) if kind.is_optional && error.status_code() == Some(404) => Err(None),
+            Err(error) => Err(Some(error.to_string())),
+        };
+        (what, listed)
+    }
+
+    async fn pages(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        what: &str,
+    ) -> Result<(Vec<Value>, bool), Error> {
+        let resource = kind.resource();
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let mut objects = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            // Contents of configs are large, and all but those of a few are left out.
+            let (page, next) = if kind == kinds::MACHINE_CONFIG {
+                let list = self.limited(what, "list", api.list_metadata(&params)).await?;
+                (values(list.items), list.metadata.continue_)
+            } else {
+                let list = self.limited(what, "list", api.list(&params)).await?;
+                (values(list.items), list.metadata.continue_)
+            };
+            objects.extend(page);
+            match next.filter(|next| !next.is_empty()) {
+                None => return Ok((objects, true)),
+                Some(_) if objects.len() >= OBJECTS => return Ok((objects, false)),
+                Some(next) => params = params.continue_token(&next),
+            }
+        }
+    }
+
+    /// Whether an object is not of another pool or node.
+    fn includes(&self, kind: Kind, namespace: Option<&str>, object: &Value) -> bool {
+        if kind == kinds::EVENT && namespace == Some("default") {
+            let about = &object["involvedObject"];
+            let is_api = about["apiVersion"].as_str().is_some_and(|text| text.starts_with(GROUP));
+            return is_api || about["kind"] == kinds::NODE.name;
+        }
+        if kind == kinds::NODE {
+            return self.nodes.as_ref().is_none_or(|nodes| nodes.contains(&name(object)));
+        }
+        let Some(wanted) = self.pool else { return true };
+        pool_of(kind, object).is_none_or(|pool| pool == wanted)
+    }
+
+    async fn secrets(&self, namespace: String) -> Result<Vec<Secret>, String> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
+        let what = format!("secrets of namespace {namespace}");
+        let params = ListParams::default().limit(PAGE);
+        let list = self.limited(&what, "list", api.list(&params)).await;
+        let list = list.map_err(|error| error.to_string())?;
+        match list.metadata.continue_.filter(|next| !next.is_empty()) {
+            Some(_) => Err(format!("{what}: more than {PAGE}; they are left out")),
+            None => Ok(list.items),
+        }
+    }
+
+    /// The rendered configs of pools, for paths and names in them.
+    async fn rendered_configs(
+        &self,
+        names: BTreeSet<String>,
+    ) -> Vec<Result<Value, (String, String)>> {
+        let resource = kinds::MACHINE_CONFIG.resource();
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let read = |name: String| {
+            let api = api.clone();
+            async move {
+                let what = format!("machineconfig {name}");
+                let found = self.limited(&what, "get", api.get(&name)).await;
+                let found = found.map_err(|error| (what, error.to_string()))?;
+                Ok(serde_json::to_value(found).unwrap_or_default())
+            }
+        };
+        let names = stream::iter(names.into_iter().take(RENDERED_CONFIGS));
+        names.map(read).buffered(REQUESTS).collect().await
+    }
+
+    async fn versions(&self) -> Result<Value, String> {
+        let server = self.limited("API server", "get", self.client.apiserver_version());
+        let groups = self.limited("API groups", "list", self.client.list_api_groups());
+        let version = format!("{GROUP}/v1");
+        let ours = self.client.list_api_group_resources(&version);
+        let ours = self.limited(&version, "list", ours);
+        let (server, groups, ours) = tokio::join!(server, groups, ours);
+        let text = |error: Error| error.to_string();
+        let groups = groups.map_err(text)?.groups.into_iter().map(|group| {
+            let versions = group.versions.into_iter().map(|version| version.version);
+            (group.name, versions.collect::<Vec<_>>())
+        });
+        let resources = ours.map(|list| list.resources).unwrap_or_default();
+        Ok(json!({
+            "mosb": super::version(),
+            "apiServer": server.map_err(text)?,
+            "groups": groups.collect::<BTreeMap<_, _>>(),
+            GROUP: resources.into_iter().map(|one| one.name).collect::<BTreeSet<_>>(),
+        }))
+    }
+
+    /// Adds logs of the controller, of pods on machines and of builds, and archived logs of builds.
+    async fn add_logs(
+        &self,
+        bundle: &mut Bundle,
+        pods: Vec<(String, Value)>,
+        secrets: &[&Secret],
+        has_all_secrets: bool,
+    ) {
+        let mut wanted = Vec::new();
+        let mut unredacted = 0;
+        for (namespace, pod) in &pods {
+            let is_build = pod["metadata"]["labels"][labels::EPHEMERAL_BUILD_OBJECT].is_string();
+            if is_build && !has_all_secrets {
+                unredacted += 1;
+                continue;
+            }
+            let namespace = namespace.clone();
+            let of_pod = containers(pod).map(|(container, is_previous)| WantedLog {
+                namespace: namespace.clone(),
+                pod: name(pod),
+                container,
+                is_previous,
+            });
+            wanted.extend(of_pod.map(|log| (is_build, log)));
+        }
+        if unredacted > 0 {
+            bundle.add_missing(
+                format!("logs of {unredacted} build pods"),
+                "Secrets could not be read, so credentials could not be redacted",
+            );
+        }
+        // Those of the controller and of machines first.
+        wanted.sort_by_key(|(is_build, _)| *is_build);
+        if wanted.len() > LOGS {
+            bundle.add_cut("logs", format!("the first {LOGS} containers only"));
+        }
+        let wanted = stream::iter(wanted.into_iter().take(LOGS)).map(|(_, log)| self.log(log));
+        let mut size = 0;
+        let mut logs: Vec<_> = wanted.buffered(REQUESTS).collect().await;
+        let archives = secrets.iter().filter_map(|secret| archived_build(secret));
+        let archives: Vec<_> = archives.take(LOGS).collect();
+        let archives = stream::iter(archives).map(|(build, uid)| self.archived_log(build, uid));
+        logs.extend(archives.buffered(REQUESTS).collect::<Vec<_>>().await);
+        for (path, log) in logs {
+            match log {
+                Ok(text) if size + text.len() > ALL_LOGS => {
+                    bundle
+                        .add_cut(path, format!("left out: all logs have {ALL_LOGS} bytes at most"));
+                }
+                Ok(text) => {
+                    size += text.len();
+                    bundle.add_text(&path, &text);
+                }
+                Err(why) => bundle.add_missing(path, why),
+            }
+        }
+    }
+
+    /// The end of a container's log.
+    async fn log(&self, log: WantedLog) -> (String, Result<String, String>) {
+        let WantedLog { namespace, pod, container, is_previous } = log;
+        let before = if is_previous { ".previous" } else { "" };
+        let path = format!("logs/{namespace}/{pod}/{container}{before}.log");
+        let params = LogParams {
+            container: Some(container),
+            previous: is_previous,
+            tail_lines: Some(LOG_LINES),
+            timestamps: true,
+            ..LogParams::default()
+        };
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+        let read = api.log_stream(&pod, &params).and_then(|stream| async {
+            let mut bytes = Vec::new();
+            let read = stream.take(LOG_READ as u64).read_to_end(&mut bytes).await;
+            read.map_err(kube::Error::ReadEvents).map(|_| bytes)
+        });
+        let read = self.limited(&format!("pod {namespace}/{pod}"), "get log", read).await;
+        (path, read.map(|bytes| end_of(&bytes)).map_err(|error| error.to_string()))
+    }
+
+    async fn archived_log(
+        &self,
+        build: BuildName,
+        uid: String,
+    ) -> (String, Result<String, String>) {
+        let path = format!("logs/builds/{build}.log");
+        let end = self.end.min(Instant::now() + REQUEST_TIME);
+        let read = builds::archived_logs(self.client, &self.namespaces.own, &build, &uid);
+        let text = match timeout_at(end, read).await {
+            Err(_) => Err("no answer in time".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Ok(None)) => Err("deleted meanwhile".to_owned()),
+            Ok(Ok(Some((attempt, lines)))) => {
+                let lines = lines.into_iter().map(|line| match line {
+                    LogLine::Container(name) => format!("{name}:\n"),
+                    LogLine::Text(text) => format!("{text}\n"),
+                });
+                let text: String = lines.collect();
+                Ok(format!("attempt {attempt}\n{}", end_of(text.as_bytes())))
+            }
+        };
+        (path, text)
+    }
+}
+
+/// A log to read.
+struct WantedLog {
+    namespace: String,
+    pod: String,
+    container: String,
+    is_previous: bool,
+}
+
+/// The containers of a pod that have started, and whether the log is of the start before.
+fn containers(pod: &Value) -> impl Iterator<Item = (String, bool)> {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let statuses =
+        lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
+    statuses.flat_map(|status| {
+        let name = status["name"].as_str().unwrap_or_default();
+        let is_started =
+            !status["state"]["running"].is_null() || !status["state"]["terminated"].is_null();
+        let was_started = !status["lastState"]["terminated"].is_null();
+        let logs = [(is_started, false), (was_started, true)].into_iter();
+        logs.filter(|(exists, _)| *exists).map(|(_, is_previous)| (name.to_owned(), is_previous))
+    })
+}
+
+/// The last lines of a log.
+fn end_of(bytes: &[u8]) -> String {
+    let start = bytes.len().saturating_sub(LOG_KEPT);
+    let text = String::from_utf8_lossy(&bytes[start..]);
+    match text.split_once('\n') {
+        Some((_, rest)) if start > 0 => format!("[earlier lines are left out]\n{rest}"),
+        _ => text.into_owned(),
+    }
+}
+
+fn values<T: serde::Serialize>(objects: Vec<T>) -> Vec<Value> {
+    objects.into_iter().map(|object| serde_json::to_value(object).unwrap_or_default()).collect()
+}
+
+/// The one pool that an object is of.
+fn pool_of(kind: Kind, object: &Value) -> Option<String> {
+    let metadata = &object["metadata"];
+    let given = match kind {
+        kinds::MACHINE_CONFIG_POOL => &metadata["name"],
+        kinds::MACHINE_OS_CONFIG => &object["spec"]["machineConfigPool"]["name"],
+        kinds::MACHINE_CONFIG => {
+            let name = metadata["name"].as_str()?.strip_prefix("rendered-")?;
+            return Some(name.rsplit_once('-')?.0.to_owned());
+        }
+        _ => {
+            let annotated = &metadata["annotations"][labels::POOL];
+            let labelled = &metadata["labels"][labels::TARGET_MACHINE_CONFIG_POOL];
+            if annotated.is_string() { annotated } else { labelled }
+        }
+    };
+    given.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_other_pools_are_recognised() {
+        let labelled = json!({ "labels": { labels::TARGET_MACHINE_CONFIG_POOL: "a" } });
+        for (kind, object, want) in [
+            (kinds::MACHINE_CONFIG_POOL, json!({ "metadata": { "name": "a" } }), Some("a")),
+            (
+                kinds::MACHINE_OS_CONFIG,
+                json!({ "spec": { "machineConfigPool": { "name": "a" } } }),
+                Some("a"),
+            ),
+            (
+                kinds::MACHINE_CONFIG,
+                json!({ "metadata": { "name": "rendered-a-b-0123" } }),
+                Some("a-b"),
+            ),
+            (kinds::MACHINE_CONFIG, json!({ "metadata": { "name": "99-a" } }), None),
+            (
+                kinds::JOB,
+                json!({ "metadata": { "annotations": { labels::POOL: "a" } } }),
+                Some("a"),
+            ),
+            (kinds::POD, json!({ "metadata": labelled }), Some("a")),
+            (kinds::POD, json!({ "metadata": {} }), None),
+        ] {
+            assert_eq!(pool_of(kind, &object).as_deref(), want, "{object}");
+        }
+    }
+
+    #[test]
+    fn logs_are_of_containers_that_started() {
+        let pod = json!({ "status": {
+            "initContainerStatuses": [{ "name": "a", "state": { "terminated": {} } }],
+            "containerStatuses": [{ "name": "b", "state": { "waiting": {} }, "lastState": { "terminated": {} } },
+                { "name": "c", "state": { "waiting": {} } }] } });
+        let found: Vec<_> = containers(&pod).collect();
+        assert_eq!(found, [("a".to_owned(), false), ("b".to_owned(), true)]);
+        let long = format!("first\n{}\nlast\n", "x".repeat(LOG_KEPT - 6));
+        assert_eq!(end_of(long.as_bytes()), "[earlier lines are left out]\nlast\n");
+        assert_eq!(end_of(b"a\nb"), "a\nb");
+    }
+
+    #[test]
+    fn values_of_secrets_are_redacted_in_any_writing() {
+        let secret = |kind: &str, data: Value| -> Secret {
+            serde_json::from_value(json!({ "type": kind, "metadata": {}, "data": data })).unwrap()
+        };
+        let quoted = k8s_openapi::ByteString(b"can\"ary-1".to_vec());
+        let open = k8s_openapi::ByteString(b"mosb-system".to_vec());
+        let secrets = [
+            secret("Opaque", json!({ "a": quoted })),
+            secret(TOKEN_TYPE, json!({ "namespace": open })),
+        ];
+        let redactor = redactor(&secrets.iter().collect::<Vec<_>>());
+        for text in ["can\"ary-1".to_owned(), json!("can\"ary-1").to_string()] {
+            assert!(redactor.redact(&text).contains("[secret]"), "{text}");
+        }
+        assert_eq!(redactor.redact("mosb-system"), "mosb-system");
+    }
+}

@@ -1,0 +1,172 @@
+//! `mosb support-bundle` of a pool in service: as an administrator, with few rights, and with none.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, process::Command};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+use crate::test_cluster::Cluster;
+use mosb_tests::{Finished, finish, limited};
+
+/// What no file of a bundle has, in plain text or base64.
+const CANARY: &str = "bundle-canary-0123456789ab";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// The files of a bundle, without the folder that all are below.
+fn unpack(bytes: &[u8]) -> BTreeMap<String, String> {
+    let mut archive = tar::Archive::new(GzDecoder::new(bytes));
+    let members = archive.entries().unwrap().map(|member| {
+        let mut member = member.unwrap();
+        let path = member.path().unwrap().display().to_string();
+        let (folder, path) = path.split_once('/').unwrap();
+        assert!(folder.starts_with("mosb-support-bundle-2"), "{folder}");
+        let mut text = String::new();
+        member.read_to_string(&mut text).unwrap();
+        (path.to_owned(), text)
+    });
+    members.collect()
+}
+
+fn index(files: &BTreeMap<String, String>) -> Value {
+    serde_json::from_str(&files["index.json"]).unwrap()
+}
+
+/// Puts the canary where secrets may be.
+fn plant(cluster: &Cluster) {
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "planted" },
+        "stringData": { "token": CANARY } });
+    cluster.namespace.apply(&secret.to_string());
+    cluster.config_map("planted", &json!({ "key": CANARY }));
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "planted", "annotations": { "example.com/token": CANARY } },
+        "spec": { "schedulingGates": [{ "name": "example.com/never" }], "containers": [{ "name": "a",
+            "image": "example.com/a", "args": [format!("--token={CANARY}")], "env": [{ "name": "TOKEN", "value": CANARY }] }] } });
+    cluster.namespace.apply(&pod.to_string());
+    cluster.patch(
+        &format!("machineosconfig/{}", cluster.pool),
+        &json!({ "metadata": { "annotations": { "example.com/token": CANARY } } }),
+    );
+    let event = json!({ "apiVersion": "v1", "kind": "Event", "metadata": { "name": "planted" }, "type": "Warning",
+        "involvedObject": { "apiVersion": "v1", "kind": "Pod", "name": "planted", "namespace": cluster.namespace.name },
+        "reason": "Planted", "message": format!("got {CANARY} from https://user:{CANARY}@example.com") });
+    cluster.namespace.apply(&event.to_string());
+}
+
+/// Runs the command as an account of the test's namespace.
+fn as_account(cluster: &Cluster, account: &str, folder: &Path) -> Finished {
+    let object =
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": account } });
+    cluster.namespace.apply(&object.to_string());
+    let token = cluster.namespace.kubectl(&["create", "token", account]).ok().text();
+    let text = fs::read_to_string(cluster.node.kubeconfig()).unwrap();
+    let mut config = mosb_api::yaml::parse_one(text.as_bytes()).unwrap();
+    config["users"][0]["user"] = json!({ "token": token.trim() });
+    let file = folder.join(account);
+    fs::write(&file, config.to_string()).unwrap();
+    let mut command: Command = limited(mosb_tests::program());
+    command.args(["support-bundle", "-o", "-", "--format", "json", "--kubeconfig"]).arg(&file);
+    command.args(["--namespace", &cluster.namespace.name]);
+    finish(command.env_clear().env("PATH", "/usr/bin:/bin"), &[])
+}
+
+#[test]
+fn a_bundle_has_objects_and_no_secret() {
+    let mut cluster = Cluster::new("bundle");
+    let (pool, namespace) = (cluster.pool.clone(), cluster.namespace.name.clone());
+    let rendered = cluster.render(CANARY);
+    cluster.start();
+    cluster.opt_in(None);
+    let image = cluster.image_after("");
+    plant(&cluster);
+    let folder = tempfile::tempdir().unwrap();
+
+    let file = folder.path().join("bundle.tar.gz");
+    let begun = Instant::now();
+    let finished = cluster.mosb(&["support-bundle", &pool, "-o", file.to_str().unwrap()]).ok();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(finished.stderr.contains(file.to_str().unwrap()), "{}", finished.stderr);
+    assert_eq!(finished.text(), "");
+    let files = unpack(&fs::read(&file).unwrap());
+    let build = cluster.current()["metadata"]["name"].as_str().unwrap().to_owned();
+    for (path, part) in [
+        (format!("machineconfigpools/{pool}.yaml"), &*rendered),
+        (format!("machineosconfigs/{pool}.yaml"), &image),
+        (format!("machineosbuilds/{build}.yaml"), "Succeeded"),
+        (format!("machineconfigs/{rendered}.yaml"), "/etc/story"),
+        (format!("configmaps/{namespace}/mosb-config.yaml"), "imageRegistryBundles"),
+        (format!("secrets/{namespace}/planted.yaml"), "token"),
+        (format!("secrets/{namespace}/push.yaml"), ".dockerconfigjson"),
+        (format!("pods/{namespace}/planted.yaml"), "[left out]"),
+        (
+            format!("events/{namespace}/planted.yaml"),
+            "got [secret] from https://[secret]@example.com",
+        ),
+        ("views/status.json".to_owned(), &build),
+        ("views/builds.json".to_owned(), &image),
+        ("views/rollout-status.json".to_owned(), "RolloutStatus"),
+        ("views/nodes.json".to_owned(), "NodeList"),
+        ("registries.json".to_owned(), &image),
+        ("versions.json".to_owned(), "machineosbuilds"),
+        ("README.txt".to_owned(), "planted.yaml"),
+    ] {
+        let found = files.get(&path).unwrap_or_else(|| panic!("{path}: {:#?}", files.keys()));
+        assert!(found.contains(part), "{path} has no {part}: {found}");
+    }
+    assert_eq!(index(&files)["missing"], json!([]));
+    let password = &cluster.node.registry().password;
+    for secret in [CANARY.to_owned(), STANDARD.encode(CANARY), password.clone()] {
+        for (path, text) in &files {
+            assert!(!text.contains(&secret), "{path} has {secret}: {text}");
+        }
+    }
+
+    // With few rights.
+    let object = |kind: &str, rest: Value| {
+        let mut object = json!({ "apiVersion": RBAC, "kind": kind, "metadata": { "name": pool } });
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        cluster.node.apply(&object.to_string());
+    };
+    object(
+        "ClusterRole",
+        json!({ "rules": [{ "apiGroups": ["machineconfiguration.openshift.io", ""],
+        "resources": ["machineconfigpools", "pods"], "verbs": ["get", "list"] }] }),
+    );
+    object(
+        "ClusterRoleBinding",
+        json!({
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": pool },
+        "subjects": [{ "kind": "ServiceAccount", "name": "few", "namespace": namespace }] }),
+    );
+    let finished = as_account(&cluster, "few", folder.path()).ok();
+    for kind in ["clusterrole", "clusterrolebinding"] {
+        cluster.node.kubectl(&["delete", kind, &pool]).ok();
+    }
+    assert!(finished.stderr.contains("could not be read"), "{}", finished.stderr);
+    let files = unpack(&finished.stdout);
+    assert!(files.contains_key(&format!("machineconfigpools/{pool}.yaml")), "{:?}", files.keys());
+    for (path, text) in &files {
+        assert!(!text.contains(CANARY), "{path}: {text}");
+    }
+    let index = index(&files);
+    let missing: Vec<&str> = index["missing"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|gap| gap["what"].as_str().unwrap())
+        .collect();
+    for what in ["machineosconfigs", "nodes", "secrets"] {
+        assert!(missing.contains(&what), "{what}: {missing:?}");
+    }
+    assert!(index["missing"].to_string().contains("forbidden"), "{index:#}");
+
+    // With none.
+    let finished = as_account(&cluster, "none", folder.path());
+    let (code, error) = (finished.code(), finished.json());
+    assert_eq!((code, &error["code"]), (Some(3), &json!("nothing-read")), "{}", finished.stderr);
+}
