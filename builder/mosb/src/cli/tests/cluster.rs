@@ -14,6 +14,7 @@ use mosb_api::rollout::RolloutMode;
 use mosb_controller::rollout::{
     BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, TargetView,
 };
+use mosb_plan::plan::diff::{KernelChange, OsSummary};
 use mosb_types::Finding;
 
 fn image(of: &str) -> Option<String> {
@@ -77,6 +78,11 @@ fn the_images_of_a_pool() {
         pool: "worker".to_owned(),
         config: RENDERED.to_owned(),
         base: text(&format!("quay.io/fedora/fedora-coreos@{}", digest("base"))),
+        os: Some(OsSummary {
+            from: digest("old").parse().unwrap(),
+            kernel: KernelChange { from: text("6.1.140"), to: text("6.1.148") },
+            packages: Some(31),
+        }),
         method: text("direct"),
         image: image("new"),
         state: text("Succeeded"),
@@ -87,6 +93,7 @@ fn the_images_of_a_pool() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let builds = vec![
         BuildView {
+            os: None,
             image: None,
             method: text("containerfile"),
             state: text("Building"),
@@ -97,6 +104,7 @@ fn the_images_of_a_pool() {
         BuildView { staged_on: names(&["node-1"]), ..build.clone() },
         BuildView {
             base: None,
+            os: None,
             method: None,
             image: image("old"),
             state: None,
