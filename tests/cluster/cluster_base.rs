@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Daemon, Layout, MOSB_IMAGE, build_fixture};
+use mosb_tests::{Compression, Daemon, Layout, MOSB_IMAGE, Tree, build_fixture};
 
 const NEWER: &str = "NewerBase";
 
@@ -12,7 +12,13 @@ const NEWER: &str = "NewerBase";
 fn push_base(cluster: &Cluster, version: &str, month: u8) -> String {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::create(&folder.path().join("base"));
+    let kernel = format!("usr/lib/modules/6.1.{version}/vmlinuz");
+    let package = format!(
+        "Package: os\nStatus: install ok installed\nVersion: {version}\nArchitecture: all\n"
+    );
+    let os = Tree::new().file(&kernel, 0o644, "kernel").file("var/lib/dpkg/status", 0o644, package);
     let image = build_fixture::base()
+        .layer(Compression::Plain, os.tar())
         .label("org.opencontainers.image.version", version)
         .label("org.opencontainers.image.created", &format!("2026-{month:02}-01T00:00:00Z"))
         .label("containers.bootc", "1");
@@ -55,6 +61,13 @@ impl Cluster {
         let base = annotation("mosb.dev/base");
         let digest = base.rsplit_once('@').map(|(_, digest)| digest.to_owned());
         (annotation("mosb.dev/base-version"), digest.unwrap_or_default())
+    }
+
+    /// What `mosb builds` says of the OS in an image.
+    fn os_of(&self, image: &str) -> Value {
+        let listed = self.mosb(&["builds", &self.pool, "-o", "json"]).ok().json();
+        let mut builds = listed["builds"].as_array().unwrap().iter();
+        builds.find(|build| build["image"] == image).unwrap()["os"].clone()
     }
 
     fn base(&self, arguments: &[&str]) -> Value {
@@ -104,6 +117,17 @@ fn a_base_is_followed_held_and_taken_back() {
     assert_eq!(cluster.file(&third, "/etc/story"), "second");
     assert_eq!(cluster.built_on(), ("2".to_owned(), two.clone()));
     assert_eq!(cluster.wait_for_base("UpToDate")["status"], "False");
+    // What of the OS changes with it is told; a change of the config changes nothing of it.
+    let (_, from) = second.split_once('@').unwrap();
+    let kernel = json!({ "from": "6.1.1", "to": "6.1.2" });
+    assert_eq!(cluster.os_of(&third), json!({ "from": from, "kernel": kernel, "packages": 1 }));
+    assert_eq!([&first, &second].map(|image| cluster.os_of(image)), [Value::Null, Value::Null]);
+    let table = cluster.mosb(&["builds", &pool]).ok().text();
+    assert!(table.contains("kernel 6.1.1 → 6.1.2, 1 package"), "{table}");
+    let made = format!("made {third}; OS: kernel 6.1.1 → 6.1.2, 1 package");
+    let events = cluster.node.api().list(Some("default"), "events", "");
+    let is_made = |event: &Value| event["message"].as_str().is_some_and(|it| it.ends_with(&made));
+    assert!(events.iter().any(is_made), "{made}");
     let held = (cluster.annotation("hold-base"), cluster.annotation("update-base"));
     assert_eq!(held, (None, None));
     cluster.assert_events(&[("MachineOSConfig", "NewerBase"), ("MachineOSConfig", "BaseRecorded")]);

@@ -125,6 +125,9 @@ pub const FOLLOW_BASE: &str = "mosb.dev/follow-base";
 pub const UPDATE_BASE: &str = "mosb.dev/update-base";
 /// Annotation of a MachineOSConfig: no newer base is recorded by itself; `true`.
 pub const HOLD_BASE: &str = "mosb.dev/hold-base";
+/// Annotation of a MachineOSBuild on another base than the image that was in service: what of the OS
+/// changes, as JSON.
+pub const OS_SUMMARY: &str = "mosb.dev/os-summary";
 /// Annotation of a MachineOSBuild: the platform of its image, `os/architecture`.
 pub const PLATFORM: &str = "mosb.dev/platform";
 /// Annotation of a MachineOSBuild that must run something: the digest of the prepared base that it

@@ -12,7 +12,7 @@ use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::{InputKind, Workload};
 use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
-use mosb_build::JobResult;
+use mosb_build::{JobMethod, JobResult};
 use mosb_cluster::kinds;
 use mosb_cluster::versions::Versions;
 use mosb_image::{Digest, PinnedRef, Platform};
@@ -249,6 +249,13 @@ pub enum Support {
 /// The prepared base that a build was made on, if it was.
 pub fn prepared_base_of(build: &MachineOsBuild) -> Option<Digest> {
     build.metadata.annotation(labels::PREPARED)?.parse().ok()
+}
+
+/// What the layer of a build with an image is on; `None` if that is not known, or if its Containerfile
+/// was run as a whole.
+pub fn made_on(build: &MachineOsBuild) -> Option<Digest> {
+    let is_direct = build.metadata.annotation(labels::METHOD) == Some(JobMethod::Direct.as_str());
+    prepared_base_of(build).or_else(|| base_of(build).filter(|_| is_direct))
 }
 
 /// The base manifest that a build was planned on, if it has a plan.

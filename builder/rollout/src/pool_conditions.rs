@@ -9,13 +9,14 @@ use super::machine_state::BOOT_FULL;
 use super::machine_status::MachineStatus;
 use super::pool_status::{PoolStatus, PoolStatusUpdate};
 use mosb_api::rollout::RolloutMode;
-use mosb_api::{Condition, condition};
+use mosb_api::{Condition, MachineOsBuild, condition};
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::status::{
     BLOCKED, EventReason, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, new_event,
     regarding, set_condition,
 };
-use mosb_image::Digest;
+use mosb_image::{Digest, PinnedRef};
+use mosb_plan::plan::diff::OsSummary;
 
 /// The most machines that a message names.
 const NAMED: usize = 5;
@@ -54,7 +55,8 @@ pub(super) fn set_conditions(
     } else {
         set("Updated", false, "", pinned.trim_start_matches("; "));
         let (is_updating, message) = progress(ctx, status, name.as_deref());
-        set("Updating", is_updating, "", &format!("{message}{}", not_built(ctx)));
+        let os = os_change(ctx, machines);
+        set("Updating", is_updating, "", &format!("{message}{os}{}", not_built(ctx)));
     }
     set("NodeDegraded", !degraded.is_empty(), reason, &degraded);
     match status.reason.blocked() {
@@ -89,6 +91,24 @@ fn not_built(ctx: &Context<'_>) -> String {
     let (reason, message) = (&blocked.reason, &blocked.message);
     let text = format!("; no image of {rendered} is built: {reason}: {message}");
     text.chars().take(BLOCKED_MESSAGE).collect()
+}
+
+/// What of the OS changes on machines that are not updated; empty if that is not known.
+fn os_change(ctx: &Context<'_>, machines: &[MachineStatus]) -> String {
+    let summary = ctx.desired_target().and_then(|desired| {
+        let is_it = |build: &&MachineOsBuild| {
+            let image = build.status.image().and_then(|image| image.parse::<PinnedRef>().ok());
+            build.metadata.name == desired.build.name
+                && image.is_some_and(|image| image.digest() == desired.build.digest)
+        };
+        OsSummary::of(&ctx.snapshot.builds.iter().find(is_it)?.metadata)
+    });
+    // It compares the target with one image, and machines may run others.
+    let is_of = |summary: &OsSummary| {
+        machines.iter().any(|one| !one.is_updated && one.booted == Some(summary.from))
+    };
+    let summary = summary.filter(is_of);
+    summary.map_or(String::new(), |summary| format!("; OS: {summary}"))
 }
 
 /// Whether machines are on their way, and a text for people.

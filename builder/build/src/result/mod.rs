@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::JobMethod;
 use mosb_api::BuildName;
 use mosb_image::Digest;
+use mosb_plan::plan::diff::OsSummary;
 use mosb_types::{Diagnostic, ErrorClass, Finding};
 
 /// Key of the ConfigMap: the digest of the image; only there after a success.
@@ -65,6 +66,9 @@ pub enum Outcome {
         /// The prepared base that this build made and pushed, if it did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prepared: Option<Box<PreparedImage>>,
+        /// What of the OS changes, if the image in service is on something else and both are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        os_summary: Option<Box<OsSummary>>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         warnings: Vec<Finding>,
     },
@@ -271,6 +275,12 @@ impl JobResult {
 
     /// Truncates every text and list to its limit.
     fn bounded(mut self) -> Self {
+        if let Outcome::Succeeded { os_summary: Some(summary), .. } = &mut self.outcome {
+            let kernel = &mut summary.kernel;
+            for version in [&mut kernel.from, &mut kernel.to] {
+                *version = version.as_deref().map(|version| cut(version, LINE));
+            }
+        }
         match &mut self.outcome {
             Outcome::Succeeded { warnings: findings, .. }
             | Outcome::Prepared { warnings: findings, .. }

@@ -1,6 +1,7 @@
 //! A written result is read back unchanged, and nothing else is accepted.
 
 use super::*;
+use mosb_plan::plan::diff::KernelChange;
 use serde_json::json;
 
 fn of(outcome: Outcome) -> JobResult {
@@ -9,6 +10,11 @@ fn of(outcome: Outcome) -> JobResult {
         build: "worker-0123456789abcdef0123456789abcdef".parse().unwrap(),
         outcome,
     }
+}
+
+fn summary(to: &str) -> OsSummary {
+    let kernel = KernelChange { from: Some("6.1.140".to_owned()), to: Some(to.to_owned()) };
+    OsSummary { from: Digest::of(b"before"), kernel, packages: Some(31) }
 }
 
 fn succeeded(warnings: Vec<Finding>) -> JobResult {
@@ -24,6 +30,7 @@ fn succeeded(warnings: Vec<Finding>) -> JobResult {
             image: Digest::of(b"prepared"),
             made_at: "2026-11-25T19:00:00Z".parse().unwrap(),
         })),
+        os_summary: Some(Box::new(summary("6.1.148"))),
         warnings,
     })
 }
@@ -89,6 +96,10 @@ fn the_wire_has_these_words() {
                 "inputs": Digest::of(b"run"), "image": Digest::of(b"prepared"),
                 "madeAt": "2026-11-25T19:00:00Z",
             },
+            "osSummary": {
+                "from": Digest::of(b"before"), "kernel": { "from": "6.1.140", "to": "6.1.148" },
+                "packages": 31,
+            },
         })
     );
     assert_eq!(
@@ -104,6 +115,10 @@ fn the_wire_has_these_words() {
 fn whatever_happened_it_fits() {
     let long = "é\u{1b}[31m".repeat(3000);
     let many = (0..500).map(|n| format!("{n} {long}")).collect::<Vec<_>>();
+    let mut renamed = succeeded(Vec::new());
+    if let Outcome::Succeeded { os_summary, .. } = &mut renamed.outcome {
+        *os_summary = Some(Box::new(summary(&long)));
+    }
     let findings: Vec<_> = many.iter().map(|m| Finding::new("a", m.clone())).collect();
     for result in
         [failed(&long, many), failed(&"\"\\".repeat(4000), Vec::new()), succeeded(findings)]

@@ -5,7 +5,9 @@ use jiff::SignedDuration;
 use super::DecisionBuilder;
 use super::annotations::{method_of, number_annotation};
 use super::attempt_failure::AttemptFailure;
-use super::prepared_base::{day_of, made_prepared_base, prepared_use, without_prepared_base};
+use super::prepared_base::{
+    PreparedChoice, day_of, made_prepared_base, prepared_use, without_prepared_base,
+};
 use super::progress::BuildProgress;
 use crate::action::{Action, BuildEffect};
 use crate::base_trees::BaseTreeKey;
@@ -23,6 +25,7 @@ use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status};
 use mosb_image::{Digest, ImageRef};
+use mosb_plan::plan::diff::OsSummary;
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 
@@ -40,7 +43,14 @@ impl<'a> DecisionBuilder<'a> {
                 self.record_for_later(build, workload, &result.outcome);
                 Ok(self.run_last_part(build, workload, attempt, prepared))
             }
-            Outcome::Succeeded { digest, prepared, .. } => {
+            Outcome::Succeeded { digest, prepared, os_summary, .. } => {
+                if let Some(summary) = os_summary
+                    && self.record_os_summary(build, &summary)
+                {
+                    // With the image in service, a roll-out reads it.
+                    let reason = PoolReason::Confirming(build.metadata.name.clone());
+                    return Ok(BuildProgress::State(build.status.clone(), reason));
+                }
                 self.confirm_image(build, workload, attempt, digest, prepared.as_deref())
             }
             Outcome::NeedsContainerfile { reasons, prepared } => {
@@ -60,6 +70,13 @@ impl<'a> DecisionBuilder<'a> {
                 Ok(self.record_failure(build, Some(workload), attempt, &failure))
             }
         }
+    }
+
+    /// Records what of the OS changes with a build; false if it is recorded.
+    fn record_os_summary(&mut self, build: &MachineOsBuild, summary: &OsSummary) -> bool {
+        let mut patch = Patch::default();
+        patch.set(labels::OS_SUMMARY, summary.to_annotation());
+        matches!(self.record_choice(build, patch), PreparedChoice::Changed)
     }
 
     /// Asks the registry to confirm a reported digest.
@@ -86,7 +103,9 @@ impl<'a> DecisionBuilder<'a> {
                 let on = base.map_or(String::new(), |base| {
                     format!(" on the prepared base of {}", day_of(base.made_at))
                 });
-                let note = format!("{workload} made {text}{on}");
+                let os = OsSummary::of(&build.metadata);
+                let os = os.map_or(String::new(), |os| format!("; OS: {os}"));
+                let note = format!("{workload} made {text}{on}{os}");
                 self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);
                 self.emit_build_event(build, EventReason::BuildCompleted, "", &*text);
                 if let Some(base) = base {

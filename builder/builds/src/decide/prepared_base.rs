@@ -96,7 +96,7 @@ impl DecisionBuilder<'_> {
         self.record_choice(build, patch)
     }
 
-    fn record_choice(&mut self, build: &MachineOsBuild, patch: Patch) -> PreparedChoice {
+    pub(super) fn record_choice(&mut self, build: &MachineOsBuild, patch: Patch) -> PreparedChoice {
         let is_same = |(key, value): (&String, &Option<String>)| {
             build.metadata.annotation(key) == value.as_deref()
         };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::plan::{BaseName, BuilderNodes};
 use mosb_api::{BuildName, BuildOn};
-use mosb_image::{PinnedRef, Platform, RepoRef};
+use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
 
 /// Key of the document in the first ConfigMap of the rendered config.
 pub const BUILD_SPEC_KEY: &str = "build.json";
@@ -50,6 +50,20 @@ pub struct BuildSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<PinnedRef>,
     pub prepared: PreparedImageUse,
+    /// The image in service, if this build is on something else and that one's tree is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_service: Option<ImageInService>,
+}
+
+/// The image in service, with which a pod compares the OS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImageInService {
+    pub image: Digest,
+    /// What its layer is on: its base, or a prepared base.
+    pub on: Digest,
+    /// The image with the tree of that.
+    pub tree: PinnedRef,
 }
 
 /// What a pod has to do with a prepared base.
@@ -72,7 +86,7 @@ pub enum PreparedImageUse {
 impl BuildSpec {
     /// Raised with every change of the fields or of their meaning: a Job is annotated with the format
     /// that its containers read, and is replaced if the controller writes another one.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
 
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("paths of mounts are text")
@@ -109,13 +123,14 @@ mod tests {
     fn document() -> Value {
         let image = |name: &str| format!("quay.io/acme/{name}@sha256:{}", "1".repeat(64));
         json!({
-            "format": 1, "build": format!("worker-{}", "0".repeat(32)), "namespace": "mosb-system",
+            "format": 2, "build": format!("worker-{}", "0".repeat(32)), "namespace": "mosb-system",
             "machineConfig": "/run/mosb/machine-config",
             "containerfile": "/run/mosb/containerfile/Containerfile",
             "base": image("os"), "baseName": "quay.io/acme/os:stable", "platform": "linux/amd64",
             "push": "registry.example:5000/os/images", "buildArgs": { "A": "$(B) 1" },
             "buildOn": "every-config", "nodes": "control-plane",
             "prepared": { "on": { "image": image("prepared"), "tree": image("tree") } },
+            "inService": { "image": Digest::of(b"image"), "on": Digest::of(b"os"), "tree": image("tree") },
         })
     }
 
@@ -139,7 +154,7 @@ mod tests {
     fn other_documents_are_rejected() {
         type Change = fn(&mut Value);
         for (what, change, want) in [
-            ("of a later version", (|d| d["format"] = json!(2)) as Change, "reads format 1"),
+            ("of a later version", (|d| d["format"] = json!(3)) as Change, "reads format 2"),
             ("without a format", |d| drop(d.as_object_mut().unwrap().remove("format")), "`format`"),
             ("with another field", |d| d["sign"] = json!("key"), "unknown field `sign`"),
             ("with another field inside", |d| d["prepared"]["on"]["x"] = json!(1), "`x`"),

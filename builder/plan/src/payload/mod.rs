@@ -11,7 +11,7 @@ pub mod context;
 pub mod gzip;
 mod machine_config;
 
-pub use build_spec::{BUILD_SPEC_KEY, BuildSpec, PreparedImageUse};
+pub use build_spec::{BUILD_SPEC_KEY, BuildSpec, ImageInService, PreparedImageUse};
 pub use config_map::{ConfigMap, ObjectMeta};
 pub use machine_config::{pack, unpack, unpack_texts};
 

@@ -5,6 +5,7 @@ use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_api::rollout::{History, STOCK};
 use mosb_api::{condition, labels};
+use serde_json::json;
 
 /// A pool with this mode whose machines run build 1; build 2 is in service.
 pub fn rolling(machines: usize, mode: &str) -> Fleet {
@@ -92,6 +93,31 @@ fn with_stage_every_machine_gets_the_image_and_none_reboots() {
     fleet.serve("worker", 3);
     fleet.settle();
     assert_eq!(running(&fleet, 2), 3, "only once");
+}
+
+#[test]
+fn a_roll_out_of_another_os_says_what_changes() {
+    let mut fleet = rolling(2, "stage");
+    let summary = |from: u32| {
+        let kernel = json!({ "from": "6.1.140", "to": "6.1.148" });
+        json!({ "from": image(from).digest(), "kernel": kernel, "packages": 31 }).to_string()
+    };
+    for (what, text, want) in [
+        ("of the image that machines run", summary(1), true),
+        ("of another image", summary(7), false),
+        ("not readable", "31 packages".to_owned(), false),
+    ] {
+        let name = pin(2).name;
+        let build = fleet.builds.iter_mut().find(|build| build.metadata.name == name).unwrap();
+        build.metadata.annotations.insert(labels::OS_SUMMARY.to_owned(), text);
+        fleet.settle();
+        let message = status(&fleet, "Updating").2;
+        let said = message.ends_with("; OS: kernel 6.1.140 → 6.1.148, 31 packages");
+        assert_eq!(said, want, "{what}: {message}");
+    }
+    fleet.annotate(labels::ROLLOUT, "automatic");
+    fleet.settle();
+    assert_eq!((running(&fleet, 2), status(&fleet, "Updating").2), (2, String::new()));
 }
 
 #[test]

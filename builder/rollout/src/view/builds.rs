@@ -11,6 +11,7 @@ use crate::snapshot::RolloutSnapshot;
 use mosb_api::rollout::{History, PinnedBuild};
 use mosb_api::{MachineOsBuild, labels};
 use mosb_image::{Digest, PinnedRef};
+use mosb_plan::plan::diff::OsSummary;
 
 /// A build, or an image that was in service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -26,6 +27,10 @@ pub struct BuildView {
     /// The base, pinned; none if the MachineOSBuild is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
+    /// What of the OS changes with it, compared with the image that was in service when it was built; absent if
+    /// it has the same base, or if not both are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<OsSummary>,
     /// `direct` or `containerfile`; none if the MachineOSBuild is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -128,6 +133,7 @@ fn of_build(build: &MachineOsBuild) -> BuildView {
         build: metadata.name.clone(),
         config: build.spec.machine_config.name.clone(),
         base: annotation(labels::BASE),
+        os: OsSummary::of(metadata),
         method: annotation(labels::METHOD),
         machine_part: metadata.annotation(labels::MACHINE_PART).and_then(|part| part.parse().ok()),
         image: status.image().map(str::to_owned),

@@ -11,6 +11,7 @@ use mosb_build::JobMethod;
 use mosb_build::result::{Outcome, PreparedImage};
 use mosb_cluster::status::EventReason;
 use mosb_image::Digest;
+use mosb_plan::plan::diff::{KernelChange, OsSummary};
 use mosb_types::ErrorClass;
 
 use BuildCondition::{Building, Prepared, Succeeded};
@@ -261,6 +262,26 @@ fn a_base_tree_is_recorded_only_for_the_builds_own_base_that_it_read() {
         let trees = &fake.snapshot.cluster.base_trees;
         assert_eq!(trees.len(), recorded, "{what}: {trees:?}");
     }
+}
+
+#[test]
+fn what_of_the_os_changes_is_recorded_before_the_image_serves() {
+    let kernel = KernelChange { from: None, to: Some("6.1".to_owned()) };
+    let summary = OsSummary { from: Digest::of(b"before"), kernel, packages: Some(1) };
+    let mut fake = FakeCluster::opted_in();
+    fake.settle();
+    fake.succeed();
+    let name = fake.current().metadata.name.clone();
+    let result = fake.snapshot.results.get_mut(&name).unwrap();
+    let Outcome::Succeeded { os_summary, .. } = &mut result.outcome else { panic!("an image") };
+    *os_summary = Some(Box::new(summary.clone()));
+    let recorded = |fake: &FakeCluster| OsSummary::of(&fake.current().metadata);
+    for _ in 0..20 {
+        fake.round(usize::MAX);
+        assert!(fake.state() != Some(Succeeded) || recorded(&fake).is_some());
+    }
+    assert_eq!((fake.state(), recorded(&fake)), (Some(Succeeded), Some(summary)));
+    is_idle(&mut fake);
 }
 
 #[test]

@@ -297,6 +297,7 @@ fn workload_spec(
             nodes,
             base_tree: None,
             prepared: PreparedImageUse::Without,
+            in_service: None,
         },
     }
 }

@@ -200,6 +200,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
                     nodes: mosb_plan::plan::BuilderNodes::Any,
                     base_tree: None,
                     prepared: PreparedImageUse::Without,
+                    in_service: None,
                 },
                 pulled: Vec::new(),
             },

@@ -6,13 +6,14 @@ use crate::lookups::packages::Packages;
 use crate::observe::{machine_role, recorded_tree};
 use crate::prepared_bases::PreparedUse;
 use crate::snapshot::Support;
+use crate::snapshot::made_on;
 use crate::workload::JobRequest;
-use mosb_api::ImageBuilderType;
 use mosb_api::cluster_settings::UserNamespaces;
+use mosb_api::{ImageBuilderType, labels};
 use mosb_build::{JobMethod, NamedSecret, pull_repositories, registries_conf};
-use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_image::{Digest, PinnedRef, RepoRef};
-use mosb_plan::payload::{BuildSpec, PreparedImageUse};
+use mosb_plan::payload::{BuildSpec, ImageInService, PreparedImageUse};
 use mosb_reconcile::Problem;
 use mosb_registry::registries_conf::By;
 
@@ -62,9 +63,19 @@ impl CachedPlan {
                 PreparedImageUse::On { image: push.pinned(digest), tree: tree(&digest) }
             }
         };
-        let base_tree = tree(&self.planned.base.digest());
+        let base = self.planned.base.digest();
+        let on = match params.prepared {
+            PreparedUse::Without => Some(base),
+            PreparedUse::Make => None,
+            PreparedUse::On(prepared) => Some(prepared),
+        };
+        let in_service = image_in_service(cache, params.config).and_then(|(image, before)| {
+            let tree = tree(&before).filter(|_| on != Some(before))?;
+            Some(ImageInService { image, on: before, tree })
+        });
+        let base_tree = tree(&base);
         Ok(JobRequest {
-            spec: BuildSpec { base_tree, prepared, ..workload_spec.spec.clone() },
+            spec: BuildSpec { base_tree, prepared, in_service, ..workload_spec.spec.clone() },
             build_uid: params.build_uid.to_owned(),
             config: params.config.to_owned(),
             pool: self.lookup.pool.clone(),
@@ -100,6 +111,19 @@ impl CachedPlan {
             user_namespaces: user_namespace(settings.job.user_namespaces, params)?,
         })
     }
+}
+
+/// The image in service, and what its layer is on, if a build of mosb made it.
+fn image_in_service(cache: &ClusterCache, config: &str) -> Option<(Digest, Digest)> {
+    let in_service = cache.configs.get(config)?.status.current_image_pull_spec.clone();
+    let builds = cache.builds.by_index([IndexKey::Config(config.to_owned())]);
+    let mut made_it = builds.iter().filter(|build| {
+        // One that adopted it says nothing about how it was made.
+        let is_adopted = build.metadata.annotations.contains_key(labels::ADOPTED_FROM);
+        build.status.image() == Some(&*in_service) && !is_adopted
+    });
+    let image: PinnedRef = in_service.parse().ok()?;
+    Some((image.digest(), made_on(made_it.next()?)?))
 }
 
 /// The image of build pods. They hold push credentials, so the settings must name it by digest.
@@ -143,6 +167,49 @@ fn user_namespace(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mosb_api::{MachineOsBuild, MachineOsConfig};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn the_image_in_service_is_on_what_its_own_build_was() {
+        let digest = |of: &str| Digest::of(of.as_bytes());
+        let image = |of: &str| format!("quay.io/acme/os@{}", digest(of));
+        let build = |name: &str, annotations: Value| {
+            json!({ "metadata": { "name": name, "annotations": annotations },
+                "spec": { "machineOSConfig": { "name": "worker" } },
+                "status": { "digestedImagePushSpec": image("now"),
+                    "conditions": [{ "type": "Succeeded", "status": "True" }] } })
+        };
+        let on = |method: &str, prepared: Option<Digest>| {
+            let base = image("base");
+            let mut annotations = json!({ labels::BASE: base, labels::METHOD: method });
+            if let Some(prepared) = prepared {
+                annotations[labels::PREPARED] = json!(prepared);
+            }
+            annotations
+        };
+        let adopted = json!({ labels::BASE: image("other"), labels::ADOPTED_FROM: "made" });
+        for (what, annotations, want) in [
+            ("direct", on("direct", None), Some("base")),
+            ("prepared", on("containerfile", Some(digest("prepared"))), Some("prepared")),
+            ("whole Containerfile", on("containerfile", None), None),
+            ("of another builder", json!({}), None),
+        ] {
+            let cache = ClusterCache::empty("mosb");
+            let config = json!({ "metadata": { "name": "worker" },
+                "status": { "currentImagePullSpec": image("now") } });
+            let config: MachineOsConfig = serde_json::from_value(config).unwrap();
+            cache.configs.replace([("worker".to_owned(), config)].into_iter());
+            let builds = [build("adopted", adopted.clone()), build("made", annotations)];
+            cache.builds.replace(builds.into_iter().map(|build| {
+                let build: MachineOsBuild = serde_json::from_value(build).unwrap();
+                (build.metadata.name.clone(), build)
+            }));
+            let want = want.map(|on| (digest("now"), digest(on)));
+            assert_eq!(image_in_service(&cache, "worker"), want, "{what}");
+        }
+        assert_eq!(image_in_service(&ClusterCache::empty("mosb"), "worker"), None);
+    }
 
     #[test]
     fn build_pods_run_the_controllers_own_image_or_one_by_digest() {

@@ -55,6 +55,7 @@ fn complete(build: &OpenShiftBuild, status: &OpenShiftBuildStatus) -> Observatio
                 phases: Phases::default(),
                 base_tree: None,
                 prepared: None,
+                os_summary: None,
                 warnings: Vec::new(),
             },
         ),

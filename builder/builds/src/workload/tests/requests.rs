@@ -71,6 +71,7 @@ pub(super) fn direct_of(pool: &str) -> JobRequest {
             nodes: BuilderNodes::Any,
             base_tree: None,
             prepared: PreparedImageUse::Without,
+            in_service: None,
         },
         payload: vec![carried(name, &[(MACHINE_CONFIG_KEY, "config")], &[])],
         pull: secret("pull", "quay.io", "pull-canary"),

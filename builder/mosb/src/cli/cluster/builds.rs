@@ -70,7 +70,7 @@ impl Object for BuildList {
         }
         let head = [
             "BUILD", "POOL", "IMAGE", "CONFIG", "BASE", "METHOD", "AGE", "STATE", "STAGED",
-            "RUNNING",
+            "RUNNING", "OS",
         ];
         let rows = self.builds.iter().map(|build| {
             vec![
@@ -84,6 +84,7 @@ impl Object for BuildList {
                 state_of_build(build),
                 names(&build.staged_on),
                 names(&build.running_on),
+                or_none(build.os.as_ref().map(ToString::to_string).as_deref()),
             ]
         });
         page.headed_table(&head, rows);

@@ -110,7 +110,7 @@ pub async fn build_directly(
         return Ok(needs_containerfile(reasons, None));
     }
     let (resolving, planning) = (resolved_plan.resolving, resolved_plan.planning);
-    let DirectPush { built, base_tree, warnings } =
+    let DirectPush { built, base_tree, os_summary, warnings } =
         push_directly(context, inputs, resolved_plan, reporter).await?;
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
@@ -127,6 +127,7 @@ pub async fn build_directly(
         },
         base_tree,
         prepared: None,
+        os_summary,
         warnings,
     })
 }

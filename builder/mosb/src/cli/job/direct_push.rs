@@ -1,12 +1,13 @@
 //! Builds an image directly in a pod, and pushes it.
 
 use super::inputs::PodInputs;
-use super::prepared_base::{push_tree, tree_of};
+use super::prepared_base::{os_summary, push_tree, tree_of};
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use mosb_build::resolve::ResolvedPlan;
 use mosb_build::result::BaseTreeImage;
 use mosb_build::{Built, ResultReporter, direct};
+use mosb_plan::plan::diff::OsSummary;
 use mosb_registry::Target;
 use mosb_types::Finding;
 
@@ -16,6 +17,7 @@ pub struct DirectPush {
     pub built: Built,
     /// The tree that was pushed for later builds.
     pub base_tree: Option<BaseTreeImage>,
+    pub os_summary: Option<Box<OsSummary>>,
     pub warnings: Vec<Finding>,
 }
 
@@ -32,13 +34,14 @@ pub async fn push_directly(
     context.progress.step(&format!("writing the layer, pushing to {}", inputs.spec.push));
     reporter.begin_push();
     let target = Target::from(inputs.spec.push.clone());
-    let (built, tree) = tokio::join!(
+    let (built, tree, os_summary) = tokio::join!(
         direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
         push_tree(context, inputs, &resolved_plan),
+        os_summary(context, inputs, &resolved_plan),
     );
     let mut built = built?;
     let mut warnings = resolved_plan.plan.warnings;
     warnings.append(&mut built.warnings);
     let base_tree = tree_of(tree, &mut warnings);
-    Ok(DirectPush { built, base_tree, warnings })
+    Ok(DirectPush { built, base_tree, os_summary, warnings })
 }

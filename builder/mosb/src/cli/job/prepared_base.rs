@@ -16,11 +16,14 @@ use mosb_build::resolve::{
 };
 use mosb_build::result::{BaseTreeImage, Outcome};
 use mosb_image::PinnedRef;
-use mosb_plan::payload::PreparedImageUse;
+use mosb_plan::payload::{ImageInService, PreparedImageUse};
+use mosb_plan::plan::diff::OsSummary;
 use mosb_plan::plan::{Method, Prepared};
 use mosb_registry::base_tree::TreeSource;
 use mosb_registry::{Error as RegistryError, Source, tree_image};
 use mosb_types::Finding;
+use tokio::task::spawn_blocking;
+use tracing::info;
 
 /// The layout, in the folder that the containers share.
 pub const CONFIGS: &str = "configs";
@@ -102,6 +105,30 @@ pub async fn push_tree(
             Some(pushed.map(|image| BaseTreeImage { base, image }))
         }
     }
+}
+
+/// What of the OS changes, compared with the image in service: what the plan is on with what that one is on.
+/// None if they are the same, or not both known; that fails no build.
+pub async fn os_summary(
+    context: &CliContext,
+    inputs: &PodInputs,
+    resolved_plan: &ResolvedPlan,
+) -> Option<Box<OsSummary>> {
+    let ImageInService { image, on, tree } = inputs.spec.in_service.as_ref()?;
+    let after = resolved_plan.tree.as_ref()?.tree.clone();
+    if resolved_plan.lower().manifest == *on {
+        return None;
+    }
+    let before = match tree_image::pull(&context.push, tree, on).await {
+        Ok(before) => before?,
+        Err(warning) => {
+            info!("the OS is not compared with the image in service: {}", warning.message);
+            return None;
+        }
+    };
+    let image = *image;
+    let compare = move || Box::new(OsSummary::between(image, &before, &after));
+    Some(spawn_blocking(compare).await.expect("comparing does not panic and is not cancelled"))
 }
 
 /// Writes what buildah starts from when it runs only the last part of a Containerfile. It reads the push repository,

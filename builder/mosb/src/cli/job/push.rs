@@ -88,7 +88,7 @@ async fn push_prepared(
     }
     let planning = resolved_plan.planning;
     let direct = push_directly(context, inputs, resolved_plan, reporter).await?;
-    let DirectPush { built, base_tree, warnings: of_image } = direct;
+    let DirectPush { built, base_tree, os_summary, warnings: of_image } = direct;
     warnings.extend(of_image);
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     Ok(Outcome::Succeeded {
@@ -105,6 +105,7 @@ async fn push_prepared(
         },
         base_tree,
         prepared: Some(Box::new(prepared)),
+        os_summary,
         warnings,
     })
 }
@@ -124,7 +125,11 @@ async fn push_whole(
     context.progress.step("compressing what was built");
     let taken = Taken::from_folder(build, image).await?;
     context.progress.step(&format!("pushing to {}", inputs.spec.push));
-    let built = taken.push(context, inputs, &planned.base, reporter).await?;
+    let (built, os_summary) = tokio::join!(
+        taken.push(context, inputs, &planned.base, reporter),
+        prepared_base::os_summary(context, inputs, &planned),
+    );
+    let built = built?;
     let mut warnings = planned.plan.warnings.clone();
     warnings.extend(built.warnings);
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
@@ -142,6 +147,7 @@ async fn push_whole(
         },
         base_tree: None,
         prepared: None,
+        os_summary,
         warnings,
     })
 }

@@ -15,6 +15,7 @@ use mosb_controller::rollout::{
     BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, SoftReboots,
     TargetView,
 };
+use mosb_plan::plan::diff::{KernelChange, OsSummary};
 use mosb_types::Finding;
 
 fn image(of: &str) -> Option<String> {
@@ -79,6 +80,11 @@ fn the_images_of_a_pool() {
         pool: "worker".to_owned(),
         config: RENDERED.to_owned(),
         base: text(&format!("quay.io/fedora/fedora-coreos@{}", digest("base"))),
+        os: Some(OsSummary {
+            from: digest("old").parse().unwrap(),
+            kernel: KernelChange { from: text("6.1.140"), to: text("6.1.148") },
+            packages: Some(31),
+        }),
         method: text("direct"),
         image: image("new"),
         state: text("Succeeded"),
@@ -89,6 +95,7 @@ fn the_images_of_a_pool() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let builds = vec![
         BuildView {
+            os: None,
             image: None,
             method: text("containerfile"),
             state: text("Building"),
@@ -99,6 +106,7 @@ fn the_images_of_a_pool() {
         BuildView { staged_on: names(&["node-1"]), ..build.clone() },
         BuildView {
             base: None,
+            os: None,
             method: None,
             image: image("old"),
             state: None,

@@ -25,7 +25,7 @@ use mosb_image::Digest;
 use mosb_types::Finding;
 pub use os::{
     DirectoryChanges, FileChanges, FileList, GroupChange, GroupState, KernelChange, OsDiff, OsSide,
-    PackageChange, PackageChanges, UserChange, UserState, kernels,
+    OsSummary, PackageChange, PackageChanges, UserChange, UserState, kernels,
 };
 pub use side::Side;
 

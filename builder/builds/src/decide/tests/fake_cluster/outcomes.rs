@@ -19,6 +19,7 @@ pub fn succeeded(digest: Digest) -> Outcome {
             image: Digest::of(b"tree"),
         }),
         prepared: None,
+        os_summary: None,
         warnings: Vec::new(),
     }
 }

@@ -31,6 +31,7 @@ fn good(uid: &str) -> JobResult {
         phases: Phases::default(),
         base_tree: None,
         prepared: None,
+        os_summary: None,
         warnings: Vec::new(),
     };
     result(uid, outcome)

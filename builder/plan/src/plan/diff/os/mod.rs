@@ -7,6 +7,7 @@
 
 mod accounts;
 mod packages;
+mod summary;
 mod units;
 
 #[cfg(test)]
@@ -15,7 +16,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Change, Changed, ContentState, PathChange, PathState, SettingChange, State, UnitChange,
@@ -28,6 +29,7 @@ use mosb_image::tree::retained::PRESET_DIRECTORIES;
 use mosb_image::tree::{BaseTree, Difference, Kind, Sided};
 use mosb_types::Finding;
 pub use packages::{PackageChange, PackageChanges};
+pub use summary::OsSummary;
 
 /// Components of the directories by which files are counted: `/usr/lib/modules`.
 const COUNTED_DEPTH: usize = 3;
@@ -67,7 +69,7 @@ pub struct OsDiff {
 }
 
 /// The kernels of two images.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KernelChange {
     /// Before; absent if there is none. Several are joined by `, `.
@@ -120,17 +122,13 @@ pub enum FileList {
 impl OsDiff {
     /// Compares two images.
     pub fn between(from: OsSide<'_>, to: OsSide<'_>, list: FileList) -> Self {
-        let kernel = |side: OsSide<'_>| {
-            let kernels = kernels(side.tree);
-            (!kernels.is_empty()).then(|| kernels.join(", "))
-        };
         let (files, presets) = files(from.tree, to.tree, list);
         let (before, after) = (Installed::of(from.tree), Installed::of(to.tree));
         let packages = PackageChanges::between(before.packages.iter(), after.packages.iter());
         let units = (units::units(from.tree), units::units(to.tree));
         Self {
             packages,
-            kernel: KernelChange { from: kernel(from), to: kernel(to) },
+            kernel: KernelChange::between(from.tree, to.tree),
             files,
             users: accounts::users(from.tree, to.tree),
             groups: accounts::groups(from.tree, to.tree),
@@ -150,6 +148,14 @@ impl OsDiff {
 }
 
 impl KernelChange {
+    fn between(from: &BaseTree, to: &BaseTree) -> Self {
+        let kernel = |tree| {
+            let kernels = kernels(tree);
+            (!kernels.is_empty()).then(|| kernels.join(", "))
+        };
+        Self { from: kernel(from), to: kernel(to) }
+    }
+
     pub fn is_same(&self) -> bool {
         self.from == self.to
     }

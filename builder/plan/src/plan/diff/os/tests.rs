@@ -1,4 +1,6 @@
 use super::*;
+use mosb_api::{Metadata, labels};
+use mosb_image::Digest;
 use mosb_image::packages::{Effort, Listing, Manager};
 use mosb_image::tree::OwnedEntry;
 use serde_json::json;
@@ -117,6 +119,10 @@ fn labels_are_shown_with_their_values() {
 
 /// A tree with the packages of this list, `name version arch`.
 fn with_packages(packages: &[&str]) -> BaseTree {
+    BaseTree::from_entries([dpkg(packages)])
+}
+
+fn dpkg(packages: &[&str]) -> (Vec<u8>, OwnedEntry) {
     let paragraphs = packages.iter().map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
         format!("Package: {}\nVersion: {}\nArchitecture: {}\n\n", fields[0], fields[1], fields[2])
@@ -125,7 +131,30 @@ fn with_packages(packages: &[&str]) -> BaseTree {
     let packages = Manager::Dpkg.read(status.as_bytes(), Effort::Streaming).unwrap();
     let listing = OwnedEntry::file(&Listing::Packages(packages).to_bytes());
     // The size of the database may be the same.
-    BaseTree::from_entries([(b"var/lib/dpkg/status".to_vec(), OwnedEntry { size: 1, ..listing })])
+    (b"var/lib/dpkg/status".to_vec(), OwnedEntry { size: 1, ..listing })
+}
+
+#[test]
+fn a_summary_has_kernel_and_packages() {
+    let os = |kernel: &str, packages: &[&str]| {
+        let kernel = format!("usr/lib/modules/{kernel}/vmlinuz").into_bytes();
+        BaseTree::from_entries([(kernel, OwnedEntry::file(b"a")), dpkg(packages)])
+    };
+    let none = BaseTree::from_entries([]);
+    let first = os("6.1.140", &["a 1 all", "b 1 all"]);
+    for (after, want) in [
+        (os("6.1.148", &["a 2 all", "c 1 all"]), "kernel 6.1.140 → 6.1.148, 3 packages"),
+        (os("6.1.140", &["a 1 all"]), "the same kernel, 1 package"),
+        (first.clone(), "the same kernel, the same packages"),
+        (none, "kernel 6.1.140 → none"),
+    ] {
+        let summary = OsSummary::between(Digest::of(b"image"), &first, &after);
+        assert_eq!(summary.to_string(), want);
+        let annotations = [(labels::OS_SUMMARY.to_owned(), summary.to_annotation())].into();
+        let build = Metadata { annotations, ..Metadata::default() };
+        assert_eq!(OsSummary::of(&build), Some(summary), "{want}");
+    }
+    assert_eq!(OsSummary::of(&Metadata::default()), None);
 }
 
 #[test]
