@@ -77,9 +77,10 @@ fn a_base_tree_is_read_once() {
         format!("{}@{}", registry.repository("acme/os"), second["digest"].as_str().unwrap());
     for (what, image) in [("gone", missing), ("something else", else_)] {
         let pod = Pod::new(registry.address(), &other, None);
-        pod.run(pod.direct(&["--base-tree", &image])).ok();
+        pod.run(pod.direct(&["--base-tree", &image, "--in-service", &image])).ok();
         let result = pod.result("result").unwrap();
         assert_eq!(result["digest"], second["digest"], "{what}");
+        assert!(result.get("osSummary").is_none(), "{what}");
         assert!(
             codes(&result["warnings"]).contains(&"base-tree-image".to_owned()),
             "{what}: {result:#}"

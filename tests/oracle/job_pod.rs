@@ -14,14 +14,15 @@ use mosb_api::{BuildOn, RenderedConfig};
 use mosb_build::JobResult;
 use mosb_build::result_dir::{Acknowledgement, ResultDir};
 use mosb_image::Digest;
-use mosb_plan::payload::{self, BuildSpec, PreparedImageUse};
+use mosb_plan::payload::{self, BuildSpec, ImageInService, PreparedImageUse};
 use mosb_plan::plan::{BuilderNodes, default_build_on};
 use serde_json::Value;
 
 use mosb_tests::{Finished, Mosb, Registry, build_fixture};
 
 /// What a test gives like arguments, and the controller writes into the document of inputs.
-const INPUTS: [&str; 4] = ["--containerfile", "--base-tree", "--prepared", "--prepared-tree"];
+const INPUTS: [&str; 5] =
+    ["--containerfile", "--base-tree", "--prepared", "--prepared-tree", "--in-service"];
 
 /// The parts of a pod without its containers: a user, volumes, and the controller's plan.
 #[derive(Debug)]
@@ -152,6 +153,11 @@ impl Pod {
             nodes: BuilderNodes::Any,
             base_tree: image("--base-tree"),
             prepared,
+            in_service: inputs.get("--in-service").map(|tree| ImageInService {
+                image: Digest::of(b"the image in service"),
+                on: Digest::of(b"its base"),
+                tree: tree.parse().unwrap(),
+            }),
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod bootstrap;
 mod bootstrap_registries;
+mod newer_base;
 mod registry_hostile;
 mod registry_layout;
 mod registry_policy;

@@ -9,6 +9,7 @@ use mosb_api::{Condition, FollowBase, RecordedBase, condition, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{ConditionUpdate, EventReason, config_status, new_event, regarding};
+use mosb_plan::plan::TagState;
 use mosb_reconcile::driver::Decision;
 use mosb_reconcile::write::{NoEffect, Patch};
 use mosb_types::ErrorClass;
@@ -55,11 +56,11 @@ fn state(snapshot: &BaseSnapshot) -> BaseState {
         Some(Err(problem)) => return BaseState::Unknown(problem.clone()),
         Some(Ok(newest)) => (Box::new(newest.clone()), Box::new(base)),
     };
-    if newest.image.digest() == base.image.digest() {
-        return BaseState::Current { tag, base };
-    }
-    if newest.release.is_before(&base.release) {
-        return BaseState::MovedBack { tag, base, newest };
+    let digests = (base.image.digest(), newest.image.digest());
+    match TagState::of((&digests.0, &base.release), (&digests.1, &newest.release)) {
+        TagState::Current => return BaseState::Current { tag, base },
+        TagState::MovedBack => return BaseState::MovedBack { tag, base, newest },
+        TagState::Newer => {}
     }
     let next = match mode {
         _ if snapshot.is_release => Next::Release,

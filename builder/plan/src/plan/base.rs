@@ -111,6 +111,28 @@ impl BaseRelease {
     }
 }
 
+/// How what the tag of a base names now compares with the base.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagState {
+    Current,
+    /// It names an image that was certainly made before.
+    MovedBack,
+    Newer,
+}
+
+impl TagState {
+    /// Compares by the digests of both manifests, and by when they were made.
+    pub fn of(base: (&Digest, &BaseRelease), newest: (&Digest, &BaseRelease)) -> Self {
+        if base.0 == newest.0 {
+            Self::Current
+        } else if newest.1.is_before(base.1) {
+            Self::MovedBack
+        } else {
+            Self::Newer
+        }
+    }
+}
+
 /// `version 41.1, made 2026-01-02T03:04:05Z`; empty if nothing is known.
 impl fmt::Display for BaseRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

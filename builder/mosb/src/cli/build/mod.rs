@@ -4,12 +4,14 @@
 //! | --- | --- |
 //! | `inputs` | the inputs of an image: typed, and read |
 //! | `planned` | inputs → a plan |
+//! | `newer_base` | whether the base of the previous image got older than its tag |
 //! | `prepared_base` | finds or makes what a build is made on |
 //! | `buildah` | builds with buildah: its options, and its output as progress |
 //! | `result` | what is printed |
 
 pub mod buildah;
 pub mod inputs;
+pub mod newer_base;
 pub mod planned;
 pub mod prepared_base;
 pub mod result;
@@ -23,14 +25,16 @@ use std::time::Instant;
 use clap::Args;
 
 use super::context::{CliContext, Session};
+use super::diff::{Operand, operand};
 use super::error::Error;
-use super::plan::{Commands, PlanCommand};
+use super::plan::{Commands, PlanCommand, check_previous};
 use super::settings::Settings;
 use super::{ExitCode, Result, arguments};
 use inputs::Inputs;
 use mosb_build::result::millis;
 use mosb_plan::plan::{BuilderNodes, Method, Reason};
 use mosb_registry::Target;
+use newer_base::newer_base;
 use planned::{PlannedBuild, check_tag, complete, draft, planning};
 use prepared_base::On;
 use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image};
@@ -55,6 +59,9 @@ pub struct Build {
     /// Write the image's digest to this file once the target has the image
     #[arg(long, value_name = "FILE")]
     pub digestfile: Option<PathBuf>,
+    /// The config or image that machines have: says if the tag of an image's base names a newer one
+    #[arg(long, value_name = "CONFIG|IMAGE", value_parser = operand)]
+    pub previous: Option<Operand>,
     /// Show the plan without building
     #[arg(long)]
     pub dry_run: bool,
@@ -69,13 +76,13 @@ impl Build {
     /// # Errors
     /// [`Error::Usage`].
     pub fn check(&self) -> Result<()> {
-        self.inputs.check()
+        check_previous("build", &self.inputs, self.previous.as_ref())
     }
 
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
         if self.dry_run {
-            let planned =
-                PlanCommand { inputs: self.inputs, output: Some(self.output), previous: None };
+            let Self { inputs, output, previous, .. } = self;
+            let planned = PlanCommand { inputs, output: Some(output), previous };
             return planned.print(session, Commands::Listed).await;
         }
         let (context, settings) = (session.clients()?, &session.settings);
@@ -109,6 +116,9 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         let inputs = found.base.inputs;
         let pool = drafted.draft.request().config.pool();
         warnings.extend(prepared_base::remember(context, pool, inputs, output, source));
+    }
+    if let Some(previous) = &typed.previous {
+        warnings.extend(newer_base(context, previous).await);
     }
     let is_checked = matches!(on, On::ToMake(_));
     let on = match on {

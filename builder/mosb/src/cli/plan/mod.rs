@@ -8,6 +8,7 @@ use clap::Args;
 use super::arguments::{self, one_stdin};
 use super::build::buildah::{check_space, command_lines, container_build};
 use super::build::inputs::Inputs;
+use super::build::newer_base::newer_base;
 use super::build::planned::{PlannedBuild, check_tag, complete, draft, planning};
 use super::build::prepared_base::{self, On};
 use super::context::Session;
@@ -52,13 +53,7 @@ impl PlanCommand {
     /// # Errors
     /// [`Error::Usage`](super::error::Error::Usage).
     pub fn check(&self) -> Result<()> {
-        let previous = self.previous.as_ref().and_then(Operand::config);
-        let configs = [Some(&self.inputs.config), previous].into_iter().flatten();
-        one_stdin(
-            configs,
-            "plan - --previous -: stdin can be read once; give a file for one of them",
-        )?;
-        self.inputs.check()
+        check_previous("plan", &self.inputs, self.previous.as_ref())
     }
 
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
@@ -129,6 +124,7 @@ impl PlanCommand {
                 let change = match &self.previous {
                     Some(previous) => {
                         let (from, cost) = change(context, previous, &plan, is_given).await?;
+                        plan.warnings.extend(newer_base(context, previous).await);
                         Some(PlannedChange { from, cost })
                     }
                     None => None,
@@ -147,6 +143,19 @@ impl PlanCommand {
         }
         Ok(0)
     }
+}
+
+/// Checks the inputs of a command, and what machines have.
+///
+/// # Errors
+/// [`Error::Usage`](super::error::Error::Usage).
+pub fn check_previous(command: &str, inputs: &Inputs, previous: Option<&Operand>) -> Result<()> {
+    let configs = [Some(&inputs.config), previous.and_then(Operand::config)].into_iter().flatten();
+    one_stdin(
+        configs,
+        &format!("{command} - --previous -: stdin can be read once; give a file for one of them"),
+    )?;
+    inputs.check()
 }
 
 /// The payload as YAML documents, for `kubectl apply --server-side -f -`.
