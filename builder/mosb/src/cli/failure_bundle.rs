@@ -50,9 +50,8 @@ impl FailureBundle<'_> {
             bundle.add_json("preflight.json", &Typed::new(report));
         }
         let files = bundle.into_files(&json!({ "command": self.command }), now).into_iter();
-        let files: Vec<File> = files
-            .map(|(path, bytes)| File { path, bytes, is_private: false })
-            .collect();
+        let files: Vec<File> =
+            files.map(|(path, bytes)| File { path, bytes, is_private: false }).collect();
         let folder = self.folder.to_owned();
         let written = spawn_blocking(move || output_folder::write(&folder, &files)).await;
         match written.map_err(Error::stopped("writing the bundle")).flatten() {

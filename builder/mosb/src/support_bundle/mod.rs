@@ -186,7 +186,8 @@ fn without_userinfo(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, behind) = rest.split_at(at + "://".len());
         new.push_str(before);
-        let is_end = |c: char| c.is_whitespace() || "/?#\"'`<>\\,;)]}".contains(c);
+        // A password may have any other character.
+        let is_end = |c: char| c.is_whitespace() || "/?#\"`<>\\".contains(c);
         let authority = &behind[..behind.find(is_end).unwrap_or(behind.len())];
         rest = behind;
         if let Some(userinfo) = authority.rfind('@') {
@@ -208,6 +209,8 @@ mod tests {
             ("both", "proxy http://u:p@ss@proxy:3128, x", "proxy http://[secret]@proxy:3128, x"),
             ("user", "\"https://token@host/\"", "\"https://[secret]@host/\""),
             ("two", "a://b@c d://e:f@g", "a://[secret]@c d://[secret]@g"),
+            ("punctuation", "(http://u:p,)]'@h)", "(http://[secret]@h)"),
+            ("redacted already", "a://u:[secret]@h", "a://[secret]@h"),
             ("the end", "a://", "a://"),
         ] {
             assert_eq!(without_userinfo(text), want, "{what}");

@@ -199,7 +199,7 @@ mod tests {
             let config = json!({ "metadata": { "name": "worker" },
                 "status": { "currentImagePullSpec": image("now") } });
             let config: MachineOsConfig = serde_json::from_value(config).unwrap();
-            cache.configs.replace([("worker".to_owned(), config)].into_iter());
+            cache.configs.replace([("worker".to_owned(), config)]);
             let builds = [build("adopted", adopted.clone()), build("made", annotations)];
             cache.builds.replace(builds.into_iter().map(|build| {
                 let build: MachineOsBuild = serde_json::from_value(build).unwrap();
