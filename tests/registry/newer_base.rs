@@ -1,8 +1,10 @@
 //! The tag of a base moves: a plan and a build say it of the image that machines have.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
-use mosb_tests::{Layout, Mosb, Registry, build_fixture};
+use mosb_tests::{Compression, Layout, Mosb, Registry, Tree, build_fixture};
 
 /// Pushes a base of this version, made in this month, under the same tag.
 fn push_base(registry: &Registry, version: &str, month: u8) {
@@ -66,4 +68,48 @@ fn a_base_that_is_older_than_its_tag_is_named() {
     let arguments = ["build", "-", "--base", &base, "--output", &target, "--previous", &image];
     let arguments = [&arguments[..], &["--tls-verify=false", "-o", "json"]].concat();
     assert_eq!(named(&mosb.run_with(arguments, config.as_bytes()).ok().json()), None);
+}
+
+#[test]
+fn the_os_of_two_configs_is_compared() {
+    let (mosb, mut registry) = (Mosb::new(), Registry::plain());
+    let layout = Layout::create(&mosb.home().join("bases"));
+    let kernel = Tree::new().file("usr/lib/modules/6.1.148/vmlinuz", 0o755, "kernel").tar();
+    layout.put("a", &build_fixture::base());
+    layout.put("b", &build_fixture::base().layer(Compression::Gzip, kernel));
+    for tag in ["a", "b"] {
+        registry.push(&layout, tag, &format!("os/base:{tag}"));
+    }
+    let [a, b] = ["a", "b"].map(|tag| {
+        let mut config: Value = serde_json::from_str(&build_fixture::config()).unwrap();
+        config["spec"]["osImageURL"] = json!(registry.repository(&format!("os/base:{tag}")));
+        let path = mosb.home().join(format!("{tag}.json"));
+        fs::write(&path, config.to_string()).unwrap();
+        path.display().to_string()
+    });
+    let run = |words: &[&str], code: i32| {
+        let finished = mosb.run([words, &["--tls-verify=false", "-o", "json"]].concat());
+        assert_eq!(finished.code(), Some(code), "{}", finished.stderr);
+        finished
+    };
+    let kernel = |os: &Value| os["kernel"]["to"].clone();
+    let files_only = run(&["diff", &a, &b], 1).json();
+    assert_eq!(files_only["os"], Value::Null, "two files are compared without the network");
+    assert_eq!(kernel(&run(&["diff", &a, &b, "--os"], 1).json()["os"]), "6.1.148");
+    assert_eq!(run(&["diff", &a, &a, "--os"], 0).json()["os"], Value::Null);
+    let planned = |previous: &str| run(&["plan", &b, "--previous", previous], 0).json();
+    assert_eq!(kernel(&planned(&a)["change"]["os"]), "6.1.148");
+    assert_eq!(planned(&b)["change"]["os"], Value::Null);
+    let output = registry.repository("os/worker");
+    let image = run(&["build", &a, "--output", &output], 0).json()["image"].clone();
+    let image = image.as_str().unwrap();
+    assert_eq!(kernel(&planned(image)["change"]["os"]), "6.1.148");
+    assert_eq!(kernel(&run(&["diff", image, &b], 1).json()["os"]), "6.1.148");
+    let text = mosb.run(["plan", &b, "--previous", &a, "--tls-verify=false"]).ok();
+    assert!(text.text().contains("none -> 6.1.148"), "{}", text.text());
+
+    registry.stop();
+    let finished = run(&["diff", &a, &b, "--os"], 1);
+    assert_eq!(finished.json()["os"], Value::Null);
+    assert!(finished.stderr.contains("is not compared: "), "{}", finished.stderr);
 }

@@ -1,8 +1,8 @@
 //! The packages of an image, as its package database lists them.
 //!
-//! Input: the bytes of a database, as they stream by: rpm's [SQLite file](rpm) or dpkg's [status
-//! file](dpkg). Output: [`Packages`], sorted, or why the database can't be read. Invariant: memory is
-//! bounded for any bytes, and no bytes make reading panic or loop.
+//! Input: the bytes of a database, as they stream by: rpm's SQLite file or dpkg's status file.
+//! Output: [`Packages`], sorted, or why the database can't be read. Invariant: memory is bounded for
+//! any bytes, and no bytes make reading panic or loop.
 //!
 //! A tree retains a [`Listing`] in the place of the content of a database.
 

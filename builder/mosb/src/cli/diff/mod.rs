@@ -1,13 +1,16 @@
 //! `mosb diff`, and `mosb plan --previous`: what changes from one config or image to another.
 
 mod markdown;
-mod os_text;
+pub mod os_text;
 mod text;
+
+use std::str::FromStr as _;
 
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
+use tracing::warn;
 
 use super::arguments::{self, one_stdin, usage};
 use super::context::{CliContext, Session};
@@ -15,14 +18,15 @@ use super::error::Error;
 use super::input::Input;
 use super::inspect::{BaseInfo, ImageInfo, info};
 use super::output::print_text;
+use super::plan::view::PlannedChange;
 use super::settings::Format;
 use super::{ExitCode, Result, input, layers};
 use mosb_api::{RenderedConfig, yaml};
 use mosb_build::resolve::given_base_name;
 use mosb_image::layer::Layer;
-use mosb_image::{DiffId, Platform};
+use mosb_image::{DiffId, Digest, ImageRef, Platform};
 use mosb_plan::plan::BuildPlan;
-use mosb_plan::plan::diff::{self, ChangeCost, FileList, OsDiff, OsSide};
+use mosb_plan::plan::diff::{self, FileList, OsDiff, OsSide};
 use mosb_registry::{Resolved, Source};
 pub use text::cost_lines;
 
@@ -33,7 +37,7 @@ pub use text::cost_lines;
 /// config is then compared as it would be built on that base.
 ///
 /// Of two images, whoever built them, the OS is compared too: kernel, files, users, groups, units, presets, labels.
-/// Only images with a rendered config can be compared with a config.
+/// Only images with a rendered config can be compared with a config; their bases are compared where they differ.
 ///
 /// Exit codes: 0 same, 1 differs, 2 wrong use, 3 all else.
 ///
@@ -61,6 +65,9 @@ pub struct DiffCommand {
     /// List each path of the OS that differs
     #[arg(long)]
     pub files: bool,
+    /// Of two configs whose bases differ, compare the OS in these, too; both are read if they are not in the cache
+    #[arg(long)]
+    pub os: bool,
 }
 
 /// One side of a comparison.
@@ -107,6 +114,9 @@ impl DiffCommand {
                 "diff --base {base}: is for a config, and both sides are images, which know their bases; leave it out"
             )),
             (_, Operand::Image(_), Operand::Image(_)) => Ok(()),
+            (_, Operand::Config(_), Operand::Config(_)) if self.os && self.base.is_some() => usage(
+                "diff --os: compares the bases that two configs name, and with --base they have one; leave one of them out",
+            ),
             _ if self.files => usage(
                 "diff --files: lists what differs between two images; leave it out for a config",
             ),
@@ -115,9 +125,10 @@ impl DiffCommand {
     }
 
     pub async fn run(&self, session: &Session) -> Result<ExitCode> {
-        // Comparing two files needs no settings of registries.
+        // Comparing two files needs no settings of registries, nor the network.
         let is_image = |side: &Operand| side.config().is_none();
-        let needs_images = self.base.is_some() || is_image(&self.from) || is_image(&self.to);
+        let needs_images =
+            self.os || self.base.is_some() || is_image(&self.from) || is_image(&self.to);
         let context = needs_images.then(|| session.clients()).transpose()?;
         let context = context.as_ref();
         let platform = self.platform.as_ref();
@@ -151,6 +162,10 @@ impl DiffCommand {
                 changes = changes.on_other_os();
             }
         }
+        let given = self.base.as_ref();
+        if let Some((context, bases)) = context.zip(from.bases(&to, given)) {
+            os = os_of_bases(context, bases, platform).await;
+        }
         same &= changes.is_same();
         let diff = Diff { from: from.shown(), to: to.shown(), same, os, changes };
         match session.settings.format {
@@ -164,8 +179,32 @@ impl DiffCommand {
     }
 }
 
-/// What a plan costs machines that have another config or image. The base is the plan's if `is_given`,
-/// or else a config's own.
+/// What changes of the OS from one base to another; none if they are the same image. What can't be read
+/// is not compared, and logged: the configs are compared without it.
+async fn os_of_bases(
+    context: &CliContext,
+    (before, after): (Source, Source),
+    platform: Option<&Platform>,
+) -> Option<OsDiff> {
+    let read = async |source: &Source| {
+        let resolved = context.resolve("base", source, platform).await?;
+        Ok::<_, super::failure::Failure>(Image { info: info(&resolved)?, resolved })
+    };
+    let compared = async {
+        let images = (read(&before).await?, read(&after).await?);
+        if images.0.resolved.manifest == images.1.resolved.manifest {
+            return Ok::<_, super::failure::Failure>(None);
+        }
+        Ok(Some(images.0.os_diff(&images.1, context, FileList::Counted).await?))
+    };
+    compared.await.unwrap_or_else(|failure| {
+        warn!("the OS of {before} and of {after} is not compared: {}", failure.message());
+        None
+    })
+}
+
+/// What a plan costs machines that have another config or image, and what changes of their OS. The base is
+/// the plan's if `is_given`, or else a config's own.
 ///
 /// # Errors
 /// What the machines have can't be read.
@@ -174,7 +213,7 @@ pub async fn change(
     previous: &Operand,
     plan: &BuildPlan,
     is_given: bool,
-) -> Result<(Side, ChangeCost)> {
+) -> Result<PlannedChange> {
     let base = &plan.request.base;
     let (name, digest) = (base.name.as_str(), base.manifest_digest);
     let from = read(Some(context), previous, Some(&base.config.platform)).await?;
@@ -182,7 +221,17 @@ pub async fn change(
     let before = from.side(is_given.then_some(&given))?;
     let after = diff::Side::on_base(&plan.request.config, Some(name), Some(digest))?;
     let cost = diff::Diff::between(&before, &after)?.cost;
-    Ok((from.shown(), cost))
+    let planned = ImageRef::from_str(name).ok().map(|named| named.repo().pinned(digest));
+    // A config has the plan's base then.
+    let before = if is_given && from.image.is_none() { None } else { from.base(None) };
+    let os = match before.zip(planned) {
+        Some((before, planned)) => {
+            let bases = (before, Source::Registry(planned.into()));
+            os_of_bases(context, bases, Some(&base.config.platform)).await.map(Box::new)
+        }
+        None => None,
+    };
+    Ok(PlannedChange { from: from.shown(), cost, os })
 }
 
 struct Read {
@@ -217,6 +266,26 @@ impl Read {
         };
         let digest = base.and_then(|base| base.digest.as_ref()?.parse().ok());
         Ok(diff::Side::on_base(config, base.map(|base| base.name.as_str()), digest)?)
+    }
+
+    /// What its base is named by in a registry: that of its image, the given one, or the config's own.
+    fn base(&self, given: Option<&Source>) -> Option<Source> {
+        let Some(image) = &self.image else {
+            let own = self.config.as_ref()?.os_image_url.as_ref();
+            return given.cloned().or_else(|| Some(Source::Registry(own?.parse().ok()?)));
+        };
+        let base = image.info.base.as_ref()?;
+        let digest: Digest = base.digest.as_ref()?.parse().ok()?;
+        let named: ImageRef = base.name.parse().ok()?;
+        Some(Source::Registry(named.repo().pinned(digest).into()))
+    }
+
+    /// The bases of this and the other side, if they have other names and a config is compared.
+    fn bases(&self, other: &Self, given: Option<&Source>) -> Option<(Source, Source)> {
+        if self.images(other).is_some() {
+            return None;
+        }
+        self.base(given).zip(other.base(given)).filter(|(before, after)| before != after)
     }
 
     /// This and the other image, if both are images.
@@ -293,7 +362,8 @@ pub struct Diff {
     /// Whether nothing changes. If only the layers of two images differ, in what their trees don't show, it
     /// is false.
     pub same: bool,
-    /// Of two images: what changes of the OS in them. Absent if only what their configs say differs.
+    /// What changes of the OS in two images, or in the bases of a config and what it is compared with.
+    /// Absent if only what configs say differs, or if bases can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<OsDiff>,
     /// All changes.

@@ -20,7 +20,7 @@ use mosb_build::buildah::ContainerBuild;
 use mosb_plan::plan::{BuildPlan, Method};
 use mosb_plan::{containerfile, payload};
 use mosb_registry::Target;
-use view::{Plan, PlannedChange, PlannedStage};
+use view::{Plan, PlannedStage};
 
 /// Shows what a build would do, and why, without doing it
 ///
@@ -123,9 +123,9 @@ impl PlanCommand {
                 let is_given = self.inputs.base.is_some();
                 let change = match &self.previous {
                     Some(previous) => {
-                        let (from, cost) = change(context, previous, &plan, is_given).await?;
+                        let change = change(context, previous, &plan, is_given).await?;
                         plan.warnings.extend(newer_base(context, previous).await);
-                        Some(PlannedChange { from, cost })
+                        Some(change)
                     }
                     None => None,
                 };

@@ -2,7 +2,7 @@
 
 use super::view::{Plan, PlanLayer, PlannedStage};
 use crate::cli::build::result::TreeSource;
-use crate::cli::diff::cost_lines;
+use crate::cli::diff::{cost_lines, os_text};
 use crate::cli::files::{COLUMNS, path_row};
 use crate::cli::output::Object;
 use crate::cli::page::{Align, Page, count, size};
@@ -52,6 +52,9 @@ impl Object for Plan {
         if let Some(change) = &self.change {
             page.section(&format!("On machines that have {}", change.from.title()));
             cost_lines(&mut page, &change.cost);
+            if let Some(os) = &change.os {
+                os_text::sections(&mut page, os);
+            }
         }
         self.image_section(&mut page);
         page.into_text()

@@ -10,7 +10,7 @@ use crate::cli::diff::Side;
 use crate::cli::files::PathEntry;
 use mosb_image::Digest;
 use mosb_plan::containerfile::{AtLine, Hint, Part, Split, SplitStage};
-use mosb_plan::plan::diff::ChangeCost;
+use mosb_plan::plan::diff::{ChangeCost, OsDiff};
 use mosb_plan::plan::{BuildPlan, Reason, build_on_reason};
 use mosb_registry::Target;
 use mosb_types::Finding;
@@ -101,6 +101,9 @@ pub struct PlannedChange {
     /// The cost, and why.
     #[serde(flatten)]
     pub cost: ChangeCost,
+    /// What changes of the OS, if the base differs, and both bases can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<Box<OsDiff>>,
 }
 
 /// The base of a plan.

@@ -136,6 +136,7 @@ fn a_containerfile_plan() {
                     rendered_config: Some(RENDERED.to_owned()),
                 },
                 cost: live(),
+                os: None,
             }),
             build_args: vec!["A".to_owned(), "B".to_owned()],
             trust_bundle: Some(digest("bundle")),
