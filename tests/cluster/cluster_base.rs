@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Compression, Daemon, Layout, MOSB_IMAGE, Tree, build_fixture};
+use mosb_tests::{Compression, Daemon, Layout, MOSB_IMAGE, Tree, build_fixture, wait};
 
 const NEWER: &str = "NewerBase";
 
@@ -125,9 +125,12 @@ fn a_base_is_followed_held_and_taken_back() {
     let table = cluster.mosb(&["builds", &pool]).ok().text();
     assert!(table.contains("kernel 6.1.1 → 6.1.2, 1 package"), "{table}");
     let made = format!("made {third}; OS: kernel 6.1.1 → 6.1.2, 1 package");
-    let events = cluster.node.api().list(Some("default"), "events", "");
     let is_made = |event: &Value| event["message"].as_str().is_some_and(|it| it.ends_with(&made));
-    assert!(events.iter().any(is_made), "{made}");
+    // Events come last in a pass.
+    wait(&format!("an event with {made:?}"), SOON, || {
+        let events = cluster.node.api().list(Some("default"), "events", "");
+        events.iter().any(is_made).then_some(())
+    });
     let held = (cluster.annotation("hold-base"), cluster.annotation("update-base"));
     assert_eq!(held, (None, None));
     cluster.assert_events(&[("MachineOSConfig", "NewerBase"), ("MachineOSConfig", "BaseRecorded")]);
