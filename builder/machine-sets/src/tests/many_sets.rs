@@ -34,5 +34,6 @@ fn decision_time(sets: usize) -> u64 {
 #[test]
 fn the_time_for_a_set_does_not_grow_with_the_number_of_sets() {
     let (few, many) = (decision_time(100), decision_time(12_000));
-    assert!(5 * many < 8 * few, "{few} ns for 120 times 100 sets, {many} ns for once 12,000");
+    // Comparing all with all is 120 times as much; caches of a busy machine are not three times as slow.
+    assert!(many < 3 * few, "{few} ns for 120 times 100 sets, {many} ns for once 12,000");
 }
