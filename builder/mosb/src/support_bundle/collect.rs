@@ -39,7 +39,7 @@ const LOG_KEPT: usize = 256 << 10;
 /// Logs of containers and of builds, and bytes of all of them.
 const LOGS: usize = 400;
 const ALL_LOGS: usize = 8_000_000;
-/// Type of a Secret with a token of a ServiceAccount, and its keys that are no secrets.
+/// Type of a Secret with a token of a ServiceAccount, and its keys that are not secrets.
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 const OPEN_KEYS: [&str; 2] = ["ca.crt", "namespace"];
 

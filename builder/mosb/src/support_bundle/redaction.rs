@@ -26,9 +26,9 @@ const METADATA: [&str; 11] = [
     "creationTimestamp",
     "deletionTimestamp",
 ];
-/// Variables of mosb's own pods whose values are no secrets.
+/// Variables of mosb's own pods whose values are not secrets.
 const OWN_VARIABLES: [&str; 4] = ["MOSB_BUILDER_IMAGE", "MOSB_JOB_UID", "NODE_NAME", "POD_NAME"];
-/// Containers of mosb's own pods, whose arguments are no secrets.
+/// Containers of mosb's own pods, whose arguments are not secrets.
 const OWN_CONTAINERS: [&str; 8] = [
     "apply",
     "controller",
