@@ -235,6 +235,8 @@ pub const NODE_SLOT: &str = "mosb.dev/slot";
 pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// Annotation of a node: the target that it booted and does not run any more, as JSON.
 pub const NODE_FALLBACK: &str = "mosb.dev/fallback";
+/// Annotation of a node: the target that it ran well for the soak time of its pool, as JSON.
+pub const NODE_CONFIRMED: &str = "mosb.dev/confirmed";
 /// Annotation of a node: the image that it booted, `host/repository@sha256:…`.
 pub const NODE_CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
 /// Annotation of a node: the image that it should boot.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::context::Context;
 use super::effect::{Action, RolloutEffect};
 use super::fallback::FallbackWait;
@@ -19,7 +21,7 @@ use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
 use super::{part_jobs, staging};
 use mosb_api::labels;
-use mosb_api::rollout::{NodeTarget, Slot, StagedMark};
+use mosb_api::rollout::{ConfirmedTarget, NodeTarget, Slot, StagedMark};
 use mosb_cluster::status::{EventReason, new_event, regarding_node};
 
 /// What one machine gets in this pass.
@@ -127,6 +129,21 @@ impl MachinePlan {
         self.patch.staged(mark.as_ref());
     }
 
+    /// Records that the machine has this target and is Ready; nothing if it has that record, or it is not
+    /// so.
+    pub(super) fn confirm(
+        &mut self,
+        ctx: &Context<'_>,
+        state: &MachineState<'_>,
+        target: &NodeTarget,
+    ) {
+        let is_it = |known: ConfirmedTarget| known.target.is_same_to_machines(target);
+        let is_new = !state.confirmed().is_some_and(is_it);
+        if is_new && state.machine.node.ready && state.has(target) {
+            self.patch.confirmed(&ConfirmedTarget { target: target.clone(), at: Time(ctx.now) });
+        }
+    }
+
     /// A machine without a slot.
     fn annotations_without_slot(&mut self, ctx: &Context<'_>, state: &MachineState<'_>) {
         let part = state.job_state(state.job(NodeVerb::Part, ctx.target()));
@@ -140,6 +157,9 @@ impl MachinePlan {
                     self.patch.desired(image, config);
                 }
             }
+        }
+        if let Some(target) = ctx.target() {
+            self.confirm(ctx, state, target);
         }
         match ctx.failure(state) {
             Some(failure) => self.degrade(failure.node_state(), failure.message),

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use super::job_request::NodeVerb;
 use super::snapshot::{JobPhase, Machine, MachineJob};
 use mosb_api::labels;
-use mosb_api::rollout::{ExitCode, NodeReport, NodeTarget, Slot, SoftReboot, StagedMark};
+use mosb_api::rollout::{
+    ConfirmedTarget, ExitCode, NodeReport, NodeTarget, Slot, SoftReboot, StagedMark,
+};
 use mosb_cluster::node_pool::may_run_etcd;
 use mosb_image::{Digest, Platform};
 
@@ -114,6 +116,12 @@ impl<'a> MachineState<'a> {
     /// none: it is staged again.
     pub fn staged_annotation(&self) -> Option<StagedMark> {
         let text = self.machine.node.metadata.annotation(labels::NODE_STAGED)?;
+        serde_json::from_str(text).ok()
+    }
+
+    /// What it ran well last. One that can't be read counts as none.
+    pub fn confirmed(&self) -> Option<ConfirmedTarget> {
+        let text = self.machine.node.metadata.annotation(labels::NODE_CONFIRMED)?;
         serde_json::from_str(text).ok()
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::snapshot::Machine;
 use crate::effect::Action;
 use mosb_api::labels;
-use mosb_api::rollout::{Fallback, NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_api::rollout::{ConfirmedTarget, Fallback, NodeReport, NodeTarget, Slot, StagedMark};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_reconcile::write::Patch;
@@ -71,6 +71,11 @@ impl NodePatch {
     pub fn fallback(&mut self, record: Option<&Fallback>) {
         let json = |record: &Fallback| serde_json::to_string(record).expect("a record is JSON");
         self.set(labels::NODE_FALLBACK, record.map(json));
+    }
+
+    pub fn confirmed(&mut self, record: &ConfirmedTarget) {
+        let json = serde_json::to_string(record).expect("a record is JSON");
+        self.set(labels::NODE_CONFIRMED, Some(json));
     }
 
     pub fn report(&mut self, report: &NodeReport) {

@@ -37,7 +37,7 @@ impl MachinePlan {
     ) -> Option<Slot> {
         match phase {
             SlotPhase::Finished => {
-                self.release(state, slot, &slot.target);
+                self.release(ctx, state, slot, &slot.target);
                 let soft = state.soft_reboot().map(|soft| format!(" ({soft})")).unwrap_or_default();
                 let text = format!("{} runs {}{soft}", state.name(), slot.target.image);
                 self.event = Some((EventReason::NodeUpdated, text));
@@ -208,7 +208,7 @@ impl MachinePlan {
         if let Some(target) = newer.filter(|_| state.machine.node.ready) {
             // Its machine part needs no slot, or it gets another one for it.
             if state.runs(target.image.digest()) || state.has(target) {
-                self.release(state, slot, target);
+                self.release(ctx, state, slot, target);
                 let text = format!("{} runs {}", state.name(), target.image);
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
@@ -247,8 +247,15 @@ impl MachinePlan {
         Some(slot.clone())
     }
 
-    fn release(&mut self, state: &MachineState<'_>, slot: &Slot, target: &NodeTarget) {
+    fn release(
+        &mut self,
+        ctx: &Context<'_>,
+        state: &MachineState<'_>,
+        slot: &Slot,
+        target: &NodeTarget,
+    ) {
         self.end_slot(slot);
+        self.confirm(ctx, state, target);
         if state.runs(target.image.digest()) {
             self.patch.staged(None);
         }

@@ -18,4 +18,6 @@ pub use node_report::{
     AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot,
 };
 pub use node_target::NodeTarget;
-pub use slot::{Applying, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark};
+pub use slot::{
+    Applying, ConfirmedTarget, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark,
+};

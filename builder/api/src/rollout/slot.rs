@@ -90,6 +90,16 @@ pub struct Fallback {
     pub times: u32,
 }
 
+/// A target that a node ran well for the soak time of its pool (annotation `mosb.dev/confirmed`), written
+/// by the controller alone. Without a soak time it is written once the node runs the target and is Ready. It
+/// stays until the node has run another target as long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfirmedTarget {
+    pub target: NodeTarget,
+    pub at: Time,
+}
+
 /// What is staged on a node (annotation `mosb.dev/staged`), written by the controller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -4,6 +4,7 @@
 mod adoption;
 mod cache;
 mod clusters;
+mod confirmed;
 mod counted;
 mod drains;
 mod failed_parts;

@@ -4,6 +4,7 @@ use super::fleet::*;
 use super::stories::{rolling, running, status};
 use crate::*;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use mosb_api::rollout::ConfirmedTarget;
 use mosb_api::{Metadata, labels};
 use std::time::Duration;
 
@@ -12,8 +13,15 @@ fn a_controller_killed_after_any_write_ends_the_same() {
     let mut whole = rolling(3, "automatic");
     whole.settle();
     let marks = |fleet: &Fleet| -> Vec<_> {
-        let nodes = fleet.nodes.values();
-        nodes.map(|node| node.machine.metadata.annotations.clone()).collect()
+        let nodes = fleet.nodes.values().cloned();
+        let marks = nodes.map(|node| {
+            let mut marks = node.machine.metadata.annotations;
+            // It has the time, too.
+            let confirmed = marks.remove(labels::NODE_CONFIRMED);
+            let confirmed = confirmed.map(|text| serde_json::from_str::<ConfirmedTarget>(&text));
+            (marks, confirmed.map(|confirmed| confirmed.unwrap().target))
+        });
+        marks.collect()
     };
     for kill_after in 0..14 {
         let mut fleet = rolling(3, "automatic");
