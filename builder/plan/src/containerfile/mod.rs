@@ -72,6 +72,12 @@ pub enum Error {
         line: usize,
         from: String,
     },
+    /// Its last part could seal the image again, and there is none.
+    #[error(
+        "{image} is sealed (label {label}), so machines don't boot it with the config on top, and the Containerfile has no instructions that run after the config is written; seal the image again (bootc container ukify) in a stage FROM configs, or take the base that it was sealed from"
+    )]
+    #[diagnostic(code = "sealed-base", class = InvalidInput)]
+    Sealed { image: String, label: &'static str },
     /// A file that can't be written while a step runs.
     #[error(transparent)]
     #[diagnostic(code = "mounted-file", class = InvalidInput)]

@@ -16,7 +16,7 @@ use super::names::extensions_image;
 use super::parts::{Parts, beginnings, needed, needs_config, parts, reached};
 use super::stages::{OWN_STAGES, Origin, Reference, Stage, Stages, read};
 use super::{Error, stage_rules};
-use crate::plan::{BuildRequest, ContextPath, OwnInstructions, OwnLast, OwnParts};
+use crate::plan::{BuildRequest, ContextPath, OwnInstructions, OwnLast, OwnParts, SEALED};
 
 /// The name of the prepared part's last stage, if the administrator gave it none.
 const PREPARED: &str = "mosb-prepared";
@@ -108,7 +108,7 @@ pub enum Part {
 /// # Errors
 /// A text that can't be built; two stages that could be the prepared part; a last stage that
 /// continues neither `configs` nor the prepared part; with `base`, a name that two stages have, or a
-/// stage that is named by its number.
+/// stage that is named by its number; a sealed base that nothing seals again.
 pub fn split(request: &BuildRequest) -> Result<Split, Error> {
     let Some(text) = &request.containerfile else {
         return Ok(Split::default());
@@ -116,7 +116,11 @@ pub fn split(request: &BuildRequest) -> Result<Split, Error> {
     let has_extensions = extensions_image(request).is_some();
     let platform = &request.base.config.platform;
     let stages = read(text, &request.build_args, platform, has_extensions)?;
-    split_stages(text, &request.build_args, stages, request.context.is_some())
+    let split = split_stages(text, &request.build_args, stages, request.context.is_some())?;
+    if split.last.is_none() && request.base.is_said_to_be_sealed() {
+        return Err(Error::Sealed { image: request.base.image.clone(), label: SEALED });
+    }
+    Ok(split)
 }
 
 /// A last stage that begins with an image is known for another one, whatever the others are.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::containerfile::{check, needs};
-use crate::plan::{Base, BaseName, BuilderNodes, Draft, MethodChoice};
+use crate::plan::{Base, BaseName, BuilderNodes, Draft, MethodChoice, SEALED};
 use mosb_api::{BuildOn, RenderedConfig};
 use mosb_image::{Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic as _;
@@ -245,5 +245,20 @@ fn holes_and_values_must_fit() {
     ] {
         let filled = Template::new("x", text).fill(values);
         assert_eq!(filled.ok().as_deref(), want, "{what}");
+    }
+}
+
+#[test]
+fn a_sealed_base_needs_a_last_part() {
+    for (what, containerfile, want) in [
+        ("before the config", "FROM base\nRUN bootc container ukify\n", Err("sealed-base")),
+        ("after it", "FROM configs\nRUN bootc container ukify\n", Ok(())),
+        ("both", "FROM base AS os\nRUN a\nFROM configs\nRUN bootc container ukify\n", Ok(())),
+    ] {
+        let mut request = request(json!({}), base(true, false));
+        request.containerfile = Some(containerfile.to_owned());
+        assert_eq!(split(&request).map(drop), Ok(()), "{what}: not sealed");
+        request.base.config.labels.insert(SEALED.to_owned(), "0".to_owned());
+        assert_eq!(split(&request).map(drop).map_err(|error| error.code()), want, "{what}");
     }
 }

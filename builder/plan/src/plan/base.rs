@@ -11,6 +11,9 @@ use mosb_api::labels;
 use mosb_image::{DiffId, Digest, ImageRef, Platform, RepoRef};
 use mosb_types::Diagnostic;
 
+/// Label of an image that composefs-rs sealed: the digest of its file system.
+pub const SEALED: &str = "containers.composefs.fsverity";
+
 /// The text that names the base in labels: `spec.osImageURL` unchanged, or `host/repo@digest` of
 /// `--base`, or the bare digest of an OCI layout. One line without blanks. It is an input of the
 /// image (`ARCHITECTURE.md`, Names that follow from inputs).
@@ -212,6 +215,11 @@ impl Base {
             created: created.and_then(|text| text.parse().ok()),
             version: version.filter(|version| is_version(version)).map(str::to_owned),
         }
+    }
+
+    /// Whether it says of itself that it is sealed: composefs puts the digest of the file system there.
+    pub fn is_said_to_be_sealed(&self) -> bool {
+        self.config.labels.contains_key(SEALED)
     }
 
     /// Whether nodes can boot it: an ostree-native image (`ostree.bootable`, `containers.bootc`).

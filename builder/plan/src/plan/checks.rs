@@ -8,7 +8,7 @@ use mosb_image::tree::{BaseTree, Entry, Kind};
 use mosb_types::{Diagnostic, Finding};
 use serde_json::Value;
 
-use super::base::{Base, MODULES, is_root};
+use super::base::{Base, MODULES, SEALED, is_root};
 use super::build_plan::BuildRequest;
 use super::method::{MethodChoice, Reason};
 use super::{Error, packages};
@@ -22,6 +22,8 @@ pub(super) struct Facts<'a> {
     pub reasons: &'a [Reason],
     /// The tree of the base, or of the prepared base; none until it was read.
     pub tree: Option<&'a BaseTree>,
+    /// Instructions of the administrator may run after the config is written.
+    pub may_have_last: bool,
 }
 
 /// What makes a build fail, or its image useless.
@@ -63,19 +65,20 @@ pub enum CheckError {
     User { image: String, user: String },
     /// Its kernel has the digest of its file system, so that no machine boots it with another layer.
     #[error(
-        "{image}: it has a unified kernel, /{path}, as sealed images do: that pins the file system, so machines don't boot it with any layer on top; take the base that it was sealed from, or seal the image again in a Containerfile (bootc container ukify)"
+        "{image}: it has {sign}, as sealed images do: that pins the file system, so machines don't boot it with any layer on top; take the base that it was sealed from, or seal the image again (bootc container ukify) in the last part of a Containerfile (FROM configs)"
     )]
     #[diagnostic(code = "sealed-base")]
     Sealed {
         image: String,
-        /// Of the unified kernel, without the leading slash.
-        path: String,
+        /// The unified kernel, or the label.
+        sign: String,
     },
 }
 
 type Check = fn(Facts<'_>) -> Result<(), Error>;
 
-/// Each check, and whether a Containerfile may correct what it finds, which is then a warning.
+/// Each check, and whether the last part of a Containerfile may correct what it finds, which is then a
+/// warning.
 const CHECKS: [(Check, bool); 5] = [
     (plain_base, false),
     (existing_packages, false),
@@ -92,7 +95,7 @@ pub(super) fn check(facts: Facts<'_>) -> Result<Vec<Finding>, Error> {
     let mut warnings = Vec::new();
     for (check, is_correctable) in CHECKS {
         match check(facts) {
-            Err(error) if is_correctable && facts.request.containerfile.is_some() => {
+            Err(error) if is_correctable && facts.may_have_last => {
                 warnings.push(Finding::new(error.code(), error.to_string()));
             }
             checked => checked?,
@@ -157,12 +160,15 @@ fn buildable_base(base: &Base) -> Result<(), CheckError> {
 }
 
 /// Machines boot it with a layer on top. As bootc and image-builder do, an image with a unified kernel
-/// counts as sealed.
+/// counts as sealed. Before the tree is known, its label counts.
 fn unsealed(facts: Facts<'_>) -> Result<(), Error> {
-    match facts.tree.and_then(unified_kernel) {
-        Some(path) => {
-            Err(CheckError::Sealed { image: facts.request.base.image.clone(), path }.into())
-        }
+    let base = &facts.request.base;
+    let sign = match facts.tree {
+        Some(tree) => unified_kernel(tree).map(|path| format!("a unified kernel, /{path}")),
+        None => base.is_said_to_be_sealed().then(|| format!("the label {SEALED}")),
+    };
+    match sign {
+        Some(sign) => Err(CheckError::Sealed { image: base.image.clone(), sign }.into()),
         None => Ok(()),
     }
 }

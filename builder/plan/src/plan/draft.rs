@@ -77,7 +77,8 @@ impl Draft {
         };
         let names = names(&request);
         let mut draft = Self { request, names, ignition, reasons, warnings, var_paths, part };
-        draft.check(None)?;
+        let has_own = draft.request.containerfile.is_some();
+        draft.check(None, has_own)?;
         Ok(draft)
     }
 
@@ -129,9 +130,10 @@ impl Draft {
     }
 
     /// Makes the [checks](checks::check) of what is known. Their warnings are those of the plan.
-    fn check(&mut self, tree: Option<&BaseTree>) -> Result<(), Error> {
+    /// `may_have_last`: instructions of the administrator may run after the config.
+    fn check(&mut self, tree: Option<&BaseTree>, may_have_last: bool) -> Result<(), Error> {
         let (request, reasons) = (&self.request, &*self.reasons);
-        let found = checks::check(Facts { request, reasons, tree })?;
+        let found = checks::check(Facts { request, reasons, tree, may_have_last })?;
         let new: Vec<_> = found.into_iter().filter(|one| !self.warnings.contains(one)).collect();
         self.warnings.extend(new);
         Ok(())
@@ -148,13 +150,14 @@ impl Draft {
     /// # Errors
     /// Failures that the real Ignition has too; `--method direct` although a program must run.
     pub fn finish(mut self, tree: &BaseTree) -> Result<BuildPlan, Error> {
-        self.check(Some(tree))?;
+        let has_own = self.request.containerfile.is_some();
+        self.check(Some(tree), has_own)?;
         if !self.needs_tree() {
             return Ok(self.complete(None, None, Some(tree)));
         }
         let written = self.write(tree, self.ignition.as_ref())?;
         self.reasons.clone_from(&written.reasons);
-        self.check(Some(tree))?;
+        self.check(Some(tree), has_own)?;
         Ok(self.complete(Some(written), None, Some(tree)))
     }
 
@@ -170,7 +173,7 @@ impl Draft {
         prepared: PreparedBase,
         tree: &BaseTree,
     ) -> Result<BuildPlan, Error> {
-        self.check(Some(tree))?;
+        self.check(Some(tree), prepared.has_last)?;
         let without = match &self.ignition {
             Some(config) if prepared.has_trust_files => Some(without_trust_files(config)),
             Some(_) | None => None,

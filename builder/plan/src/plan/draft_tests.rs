@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::plan::{Base, BaseName, BuildContext, ContextEntry};
+use crate::plan::{Base, BaseName, BuildContext, ContextEntry, SEALED};
 use mosb_api::RenderedConfig;
 use mosb_image::tree::OwnedEntry;
+use mosb_types::Diagnostic as _;
 
 fn request(path: &str, build_on: BuildOn, method: MethodChoice) -> BuildRequest {
     let storage = json!({ "files": [{ "path": path, "contents": { "source": "data:,x" } }] });
@@ -311,5 +312,39 @@ fn the_tree_decides_the_notes_of_every_method() {
         assert_eq!(got, want, "{what}");
         let is_open = plan.added.iter().any(|one| one.message.contains("if it lies below /var"));
         assert_eq!(is_open, what == "not read, every config", "{what}");
+    }
+}
+
+#[test]
+fn a_label_seals_a_base_until_its_tree_is_known() {
+    let sealed = |label: bool, containerfile: Option<&str>| {
+        let mut request = request("/etc/x", BuildOn::OsChange, MethodChoice::Auto);
+        if label {
+            request.base.config.labels.insert(SEALED.to_owned(), "0".to_owned());
+        }
+        request.containerfile = containerfile.map(str::to_owned);
+        let draft = Draft::new(request).map_err(|error| error.code())?;
+        Ok(draft.warnings().iter().any(|one| one.code == "sealed-base"))
+    };
+    assert_eq!(sealed(false, None), Ok(false));
+    assert_eq!(sealed(true, Some("FROM configs\nRUN seal\n")), Ok(true), "it may seal it again");
+    assert_eq!(sealed(true, None), Err("sealed-base"));
+}
+
+#[test]
+fn only_a_last_part_may_seal_a_base_again() {
+    let kernel = ("boot/EFI/Linux/6.1.efi".as_bytes().to_vec(), OwnedEntry::file(b""));
+    let directories = ["boot", "boot/EFI", "boot/EFI/Linux", "etc"];
+    let directories =
+        directories.map(|path| (path.as_bytes().to_vec(), OwnedEntry::directory(0o755)));
+    let tree = BaseTree::from_entries(directories.into_iter().chain([kernel]));
+    for (what, may_have_last, want) in
+        [("no last part", false, Err("sealed-base")), ("a last part", true, Ok(true))]
+    {
+        let mut draft = draft("/etc/x", BuildOn::OsChange);
+        let checked = draft.check(Some(&tree), may_have_last);
+        let checked =
+            checked.map(|()| draft.warnings().iter().any(|one| one.code == "sealed-base"));
+        assert_eq!(checked.map_err(|error| error.code()), want, "{what}");
     }
 }

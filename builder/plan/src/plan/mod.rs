@@ -32,7 +32,7 @@ pub use apply::{
     ApplyError, CURRENT_CONFIG, WrittenEntry, WrittenEtc, instance_of, written_to_etc,
 };
 pub(crate) use base::is_root;
-pub use base::{Base, BaseConfig, BaseError, BaseName, BaseRelease, TagState};
+pub use base::{Base, BaseConfig, BaseError, BaseName, BaseRelease, SEALED, TagState};
 pub use build_context::{
     BuildContext, ContextEntry, ContextPath, IgnoreFile, Listing, MissingPath, used_paths,
 };
