@@ -9,7 +9,7 @@ use super::machine_state::BOOT_FULL;
 use super::machine_status::MachineStatus;
 use super::pool_status::{PoolStatus, PoolStatusUpdate};
 use mosb_api::rollout::RolloutMode;
-use mosb_api::{Condition, MachineOsBuild, condition};
+use mosb_api::{Condition, MachineOsBuild, condition, labels};
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::status::{
     BLOCKED, EventReason, RENDER_DEGRADED, ROLLOUT_DEGRADED, ROLLOUT_NODES_DEGRADED, new_event,
@@ -95,20 +95,37 @@ fn not_built(ctx: &Context<'_>) -> String {
 
 /// What of the OS changes on machines that are not updated; empty if that is not known.
 fn os_change(ctx: &Context<'_>, machines: &[MachineStatus]) -> String {
-    let summary = ctx.desired_target().and_then(|desired| {
+    let builds = &ctx.snapshot.builds;
+    let target = ctx.desired_target().and_then(|desired| {
         let is_it = |build: &&MachineOsBuild| {
             let image = build.status.image().and_then(|image| image.parse::<PinnedRef>().ok());
             build.metadata.name == desired.build.name
                 && image.is_some_and(|image| image.digest() == desired.build.digest)
         };
-        OsSummary::of(&ctx.snapshot.builds.iter().find(is_it)?.metadata)
+        builds.iter().find(is_it)
     });
-    // It compares the target with one image, and machines may run others.
+    let Some(target) = target else {
+        return String::new();
+    };
+    // If the config changed while an OS is rolled out, the newer build was compared with the earlier
+    // one, whose OS it has.
+    let same_os = builds.iter().filter(|build| is_on_same(build, target));
+    let mut summaries = std::iter::once(target).chain(same_os);
+    // Each compares the OS with that of one image, and machines may run others.
     let is_of = |summary: &OsSummary| {
         machines.iter().any(|one| !one.is_updated && one.booted == Some(summary.from))
     };
-    let summary = summary.filter(is_of);
+    let summary =
+        summaries.find_map(|build| OsSummary::of(&build.metadata).filter(|summary| is_of(summary)));
     summary.map_or(String::new(), |summary| format!("; OS: {summary}"))
+}
+
+/// Whether the layers of two builds are on the same base, or on the same prepared base.
+fn is_on_same(build: &MachineOsBuild, other: &MachineOsBuild) -> bool {
+    let [one, two] = [build, other].map(|build| {
+        [labels::BASE, labels::METHOD, labels::PREPARED].map(|key| build.metadata.annotation(key))
+    });
+    one[0].is_some() && one == two
 }
 
 /// Whether machines are on their way, and a text for people.

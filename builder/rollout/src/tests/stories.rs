@@ -121,6 +121,33 @@ fn a_roll_out_of_another_os_says_what_changes() {
 }
 
 #[test]
+fn a_config_that_changes_meanwhile_keeps_the_os_change() {
+    let mut fleet = rolling(2, "stage");
+    fleet.serve("worker", 3);
+    let kernel = json!({ "from": "6.1.140", "to": "6.1.148" });
+    let summary = json!({ "from": image(1).digest(), "kernel": kernel, "packages": 31 });
+    for (what, base, want) in [
+        ("on the OS of build 2", "quay.io/os@sha256:2", true),
+        ("on another OS", "quay.io/os@sha256:3", false),
+    ] {
+        for build in &mut fleet.builds {
+            let annotations = &mut build.metadata.annotations;
+            let is_before = build.metadata.name == pin(2).name;
+            let base = if is_before { "quay.io/os@sha256:2" } else { base };
+            annotations.insert(labels::BASE.to_owned(), base.to_owned());
+            if is_before {
+                annotations.insert(labels::OS_SUMMARY.to_owned(), summary.to_string());
+            }
+        }
+        fleet.settle();
+        let message = status(&fleet, "Updating").2;
+        assert!(message.contains(&rendered(3)), "{what}: {message}");
+        let said = message.ends_with("; OS: kernel 6.1.140 → 6.1.148, 31 packages");
+        assert_eq!(said, want, "{what}: {message}");
+    }
+}
+
+#[test]
 fn a_machine_that_somebody_reboots_after_a_roll_out_that_happened_once_reports_again() {
     let mut fleet = rolling(2, "none");
     fleet.annotate(labels::ROLLOUT_ONCE, &pin(2).to_string());
