@@ -1,4 +1,4 @@
-//! Whether `/boot` has space for the kernel of what is staged, beside those that are there. If not,
+//! Whether `/boot` has space for the kernel of the staged image, beside those that are there. If not,
 //! ostree deletes the machine's way back before it writes that kernel ("early pruning"), and an older
 //! ostree does not finalize the deployment.
 

@@ -78,7 +78,7 @@ async fn user_space_since(host: &Host) -> u64 {
     })
 }
 
-/// Whether the kernel of what is staged does not fit into `/boot`; false if that is not known.
+/// Whether the kernel of the staged image does not fit into `/boot`; false if that is not known.
 fn is_boot_full(root: &HostRoot) -> bool {
     boot_space::lacks_space(root).unwrap_or_else(|error| {
         tracing::warn!("{error}");

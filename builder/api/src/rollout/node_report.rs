@@ -48,7 +48,7 @@ pub struct NodeReport {
     /// command that writes them was killed, or another deployment with such files was booted.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
-    /// Whether `/boot` has too little space for the kernel of what is staged, beside those that are there: ostree
+    /// Whether `/boot` has too little space for the kernel of the staged image, beside those that are there: ostree
     /// then deletes what the machine may go back to before it writes it, or does not finalize it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub boot_full: bool,

@@ -127,7 +127,7 @@ impl fmt::Display for OverrideState {
     }
 }
 
-/// What the condition of a pool says; none if its OS image is that of the release.
+/// The message of the condition of a pool; none if its OS image is that of the release.
 pub fn os_overridden(pool: &MachineConfigPool) -> Option<&str> {
     let condition = condition(&pool.status.conditions, OS_OVERRIDDEN)?;
     condition.is_true().then_some(&*condition.message)

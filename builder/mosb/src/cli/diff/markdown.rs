@@ -1,6 +1,6 @@
 //! The differences of two configs or images, as Markdown for a pull request.
 //!
-//! What configs and images say is within code, so that none of it becomes markup.
+//! Texts of configs and images are within code, so that none of them becomes markup.
 
 use super::Diff;
 use super::os_text::{counts, kernel, most_changed, package_counts};

@@ -203,7 +203,7 @@ async fn os_of_bases(
     })
 }
 
-/// What a plan costs machines that have another config or image, and what changes of their OS. The base is
+/// The disruption of a plan for machines that have another config or image, and the changes of their OS. The base is
 /// the plan's if `is_given`, or else a config's own.
 ///
 /// # Errors
@@ -268,7 +268,7 @@ impl Read {
         Ok(diff::Side::on_base(config, base.map(|base| base.name.as_str()), digest)?)
     }
 
-    /// What its base is named by in a registry: that of its image, the given one, or the config's own.
+    /// The reference of its base in a registry: that of its image, the given one, or the config's own.
     fn base(&self, given: Option<&Source>) -> Option<Source> {
         let Some(image) = &self.image else {
             let own = self.config.as_ref()?.os_image_url.as_ref();
@@ -362,8 +362,8 @@ pub struct Diff {
     /// Whether nothing changes. If only the layers of two images differ, in what their trees don't show, it
     /// is false.
     pub same: bool,
-    /// What changes of the OS in two images, or in the bases of a config and what it is compared with.
-    /// Absent if only what configs say differs, or if bases can't be read.
+    /// The changes of the OS between two images, or between the bases of a config and of the other side.
+    /// Absent if only the configs differ, or if bases can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<OsDiff>,
     /// All changes.

@@ -40,7 +40,7 @@ pub struct MachineReport {
     /// Whether it may have some files only of an image that it did not boot; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub live_incomplete: bool,
-    /// Whether `/boot` has too little space for the kernel of what is staged, beside those that are there;
+    /// Whether `/boot` has too little space for the kernel of the staged image, beside those that are there;
     /// absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub boot_full: bool,

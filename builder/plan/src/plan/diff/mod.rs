@@ -98,11 +98,11 @@ pub struct Diff {
 pub struct ChangeCost {
     /// What the change costs a machine to which mosb brings images.
     pub disruption: Disruption,
-    /// If the change costs a reboot of either kind, and no more than files differ that a running machine could take
-    /// on: which, and what is done for them. A roll-out does that where the pool has it set.
+    /// If the change costs a reboot of either kind, and only files differ that a running machine could take: these
+    /// files, and what is done for them. A roll-out does that where the pool has it set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveChange>,
-    /// What such a machine can't take on without a reinstallation; `object` is the field.
+    /// Changes that such a machine can't take without a reinstallation; `object` is the field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub unreconcilable: Vec<Finding>,

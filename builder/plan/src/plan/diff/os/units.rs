@@ -9,7 +9,7 @@ use mosb_image::tree::{BaseTree, Entry, Kind};
 use mosb_systemd::{Dialect, EnabledState};
 
 /// The units by name, as the first directory has them in which systemd looks. Whether one is enabled is
-/// unsaid if nothing can enable it, or `systemctl` would have to be run.
+/// left out if nothing can enable it, or `systemctl` would have to be run.
 pub(super) fn units(tree: &BaseTree) -> BTreeMap<String, UnitState> {
     let mut units: BTreeMap<String, UnitState> = BTreeMap::new();
     let mut can_be_enabled = BTreeSet::new();
@@ -42,7 +42,7 @@ pub(super) fn units(tree: &BaseTree) -> BTreeMap<String, UnitState> {
         }
     }
     let overlay = Overlay::new(tree);
-    // What can't be decided without systemctl is unsaid.
+    // A state that only systemctl can decide is left out.
     let dialect = Dialect::detect(&overlay).ok().flatten();
     // Others are never enabled or disabled, and most units are such.
     let units_to_ask = units.iter_mut().filter(|(name, _)| can_be_enabled.contains(*name));
