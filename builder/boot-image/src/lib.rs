@@ -11,6 +11,7 @@
 //! - [`platform`]: reads, judges and edits the image of one platform
 //! - [`mod@skew`]: the oldest boot image in use against a limit; [`release_of`] an image
 //! - [`BootImage`], [`Change`], [`Skip`], [`ImageError`]: its results
+//! - [`PublishedStream`], [`ReleaseImages`]: the OS image that a stream names
 //! - [`Stub`]: the user data that the new image must be able to read
 //! - [`TemplateClone`]: the template of Cluster API that has another image
 //! - [`History`]: the images that a set had; [`WriteAttempt`]: how often one is written; [`SetRef`]: how
@@ -25,6 +26,7 @@ mod field;
 pub mod golden;
 mod history;
 mod image_release;
+mod os_image;
 pub mod platform;
 mod release;
 mod set_ref;
@@ -41,6 +43,7 @@ pub use clone::{CLONE_LABEL, CloneError, TemplateClone};
 pub use golden::{Golden, GoldenError, golden_config_map};
 pub use history::{History, HistoryDetail, RestoreError, SetReference};
 pub use image_release::release_of;
+pub use os_image::{OsImageError, PublishedStream, ReleaseImages, StreamRelease};
 pub use platform::{
     Context, PlatformType, Proof, TemplateKind, Verdict, cluster_api, cluster_api_image,
     machine_api, machine_api_image, restore,

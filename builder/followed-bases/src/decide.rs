@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::snapshot::{BaseSnapshot, FollowedBase};
 use super::state::{BaseState, NEWER_BASE, Next};
-use super::streams::TagLookup;
+use super::streams::StreamLookup;
 use mosb_api::{Condition, FollowBase, RecordedBase, condition, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
@@ -17,19 +17,19 @@ use mosb_types::ErrorClass;
 pub type Action = mosb_reconcile::write::Action<NoEffect>;
 
 /// What to do about the base of a pool.
-pub type BaseDecision = Decision<TagLookup, BaseState, NoEffect>;
+pub type BaseDecision = Decision<StreamLookup, BaseState, NoEffect>;
 
 /// Whether somebody asked for the newest base once.
 pub fn is_update_wanted(snapshot: &BaseSnapshot) -> bool {
     snapshot.config.metadata.annotations.contains_key(labels::UPDATE_BASE)
 }
 
-/// The lookup of a pool; none if it has no tag.
-pub fn lookup(snapshot: &BaseSnapshot) -> Option<TagLookup> {
-    let FollowedBase { base, tag } = snapshot.followed.as_ref().ok()?;
+/// The lookup of a pool; none if there is no stream.
+pub fn lookup(snapshot: &BaseSnapshot) -> Option<StreamLookup> {
+    let FollowedBase { base, stream } = snapshot.followed.as_ref().ok()?;
     let pull_secret = snapshot.config.spec.base_image_pull_secret.as_ref();
-    Some(TagLookup {
-        tag: tag.clone(),
+    Some(StreamLookup {
+        stream: stream.clone(),
         platform: base.platform.clone(),
         pull_secret: pull_secret.map(|secret| secret.name.clone()),
         interval: snapshot.interval,
@@ -47,7 +47,7 @@ fn state(snapshot: &BaseSnapshot) -> BaseState {
     if mode == FollowBase::None && !is_wanted {
         return BaseState::Off;
     }
-    let FollowedBase { base, tag } = match &snapshot.followed {
+    let FollowedBase { base, stream } = match &snapshot.followed {
         Ok(followed) => followed.clone(),
         Err(not_followed) => return BaseState::NotFollowed(not_followed.clone()),
     };
@@ -58,8 +58,8 @@ fn state(snapshot: &BaseSnapshot) -> BaseState {
     };
     let digests = (base.image.digest(), newest.image.digest());
     match TagState::of((&digests.0, &base.release), (&digests.1, &newest.release)) {
-        TagState::Current => return BaseState::Current { tag, base },
-        TagState::MovedBack => return BaseState::MovedBack { tag, base, newest },
+        TagState::Current => return BaseState::Current { stream, base },
+        TagState::MovedBack => return BaseState::MovedBack { stream, base, newest },
         TagState::Newer => {}
     }
     let next = match mode {
@@ -69,7 +69,7 @@ fn state(snapshot: &BaseSnapshot) -> BaseState {
         FollowBase::Build => Next::Built,
         FollowBase::None | FollowBase::Notify => Next::Reported,
     };
-    BaseState::Newer { tag, base, newest, next }
+    BaseState::Newer { stream, base, newest, next }
 }
 
 pub fn decide(snapshot: &BaseSnapshot, now: Timestamp) -> BaseDecision {
@@ -99,8 +99,8 @@ fn record(snapshot: &BaseSnapshot, state: &BaseState) -> Vec<Action> {
     let metadata = &snapshot.config.metadata;
     let mut patch = Patch::default();
     let mut actions = Vec::new();
-    if let BaseState::Newer { tag, newest, next: Next::Built, .. } = state
-        && let Some(recorded) = RecordedBase::new(tag.clone(), newest.digest)
+    if let BaseState::Newer { stream, newest, next: Next::Built, .. } = state
+        && let Some(recorded) = RecordedBase::new(stream.tag.clone(), newest.digest)
         && metadata.annotation(labels::BASE) != Some(&*recorded.to_string())
     {
         let note = format!("{recorded} is the base from now on");

@@ -1,10 +1,11 @@
-//! The bases of pools: whether the tag of each names a newer image, and whether that is built on.
+//! The bases of pools: whether the tag of each, or stream metadata, names a newer image, and whether
+//! that is built on.
 //!
 //! Input: MachineOSConfigs with annotation `mosb.dev/follow-base`, the base of the image in service as
-//! its build has it, and the registry's answer for the tag. Output: the condition `NewerBase`, and with
+//! its build has it, and the answer for the tag or for the stream metadata. Output: the condition `NewerBase`, and with
 //! `build` the annotation `mosb.dev/base`, from which rendering or the next build takes the base.
 //!
-//! Invariants: a tag is asked for once an interval, however many pools follow it. A base that is older
+//! Invariants: a tag or stream is asked for once an interval, however many pools follow it. A base that is older
 //! than the one in service is never recorded. A release of OpenShift decides its base itself, so
 //! nothing is recorded there.
 //!
@@ -12,6 +13,7 @@
 //! | --- | --- |
 //! | `snapshot` | the input of a decision; cache → snapshot |
 //! | `streams` | asks registries, once for all pools |
+//! | `stream_metadata` | fetches stream metadata, once for all pools |
 //! | `state` | where a pool and its base stand: the condition follows from it |
 //! | `decide` | snapshot → lookups or actions |
 //! | `overridden` | pools whose OS image a MachineConfig sets: a controller of its own |
@@ -20,11 +22,13 @@
 //! | `view` | what `mosb base` shows and changes |
 
 mod decide;
+mod failure;
 mod metrics;
 mod overridden;
 mod reconciler;
 mod snapshot;
 mod state;
+mod stream_metadata;
 mod streams;
 mod view;
 

@@ -10,7 +10,8 @@ use super::decide::{Action, BaseDecision, decide, is_update_wanted, lookup};
 use super::metrics::BaseMetrics;
 use super::snapshot::{BaseSnapshot, affected_configs, inputs, observe};
 use super::state::BaseState;
-use super::streams::{Streams, TagLookup, ask_registry};
+use super::stream_metadata::StreamMetadata;
+use super::streams::{StreamLookup, Streams, ask_for_image};
 use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::{LookupError, Resolver};
 use mosb_reconcile::Problem;
@@ -27,14 +28,15 @@ pub struct BaseReconciler {
     executor: Executor,
     metrics: Arc<BaseMetrics>,
     streams: Streams,
+    metadata: StreamMetadata,
     /// The pool of each key.
     pools: Mutex<BTreeMap<String, String>>,
 }
 
 impl BaseReconciler {
     pub fn new(resolver: Resolver, executor: Executor, metrics: Arc<BaseMetrics>) -> Self {
-        let (streams, pools) = (Streams::default(), Mutex::default());
-        Self { resolver, executor, metrics, streams, pools }
+        let (streams, metadata) = (Streams::default(), StreamMetadata::default());
+        Self { resolver, executor, metrics, streams, metadata, pools: Mutex::default() }
     }
 
     fn pools(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
@@ -48,7 +50,7 @@ fn at_most(snapshot: &BaseSnapshot) -> Option<Duration> {
 
 impl Reconciler for BaseReconciler {
     type Snapshot = BaseSnapshot;
-    type Lookup = TagLookup;
+    type Lookup = StreamLookup;
     type Reason = BaseState;
     type Effect = NoEffect;
     type State = ();
@@ -88,13 +90,14 @@ impl Reconciler for BaseReconciler {
 
     async fn look_up(
         &self,
-        lookups: &[TagLookup],
+        lookups: &[StreamLookup],
         snapshot: &mut BaseSnapshot,
         pass: &mut ReconcilePass<()>,
     ) -> Result<(), NoDecision> {
         let at_most = at_most(snapshot);
         for lookup in lookups {
-            let ask = |known| ask_registry(&self.resolver, lookup, known);
+            let (resolver, metadata) = (&self.resolver, &self.metadata);
+            let ask = |known| ask_for_image(resolver, metadata, lookup, at_most, known);
             let asking = Box::pin(self.streams.ask(lookup, at_most, ask));
             let answer = match pass.worker.release_during(asking).await {
                 Ok(newest) => Ok(newest),
@@ -107,7 +110,7 @@ impl Reconciler for BaseReconciler {
         Ok(())
     }
 
-    fn fail_lookups(_: &[TagLookup], snapshot: &mut BaseSnapshot, problem: &Problem) {
+    fn fail_lookups(_: &[StreamLookup], snapshot: &mut BaseSnapshot, problem: &Problem) {
         snapshot.newest = Some(Err(problem.clone()));
     }
 

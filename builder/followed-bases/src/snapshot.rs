@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::streams::Newest;
-use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
+use super::streams::{Newest, StreamName};
+use mosb_api::cluster_settings::BaseStream;
+use mosb_api::{ClusterSettings, MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::{Versions, versions};
@@ -18,9 +19,9 @@ use mosb_reconcile::driver::InputsHash;
 #[derive(Debug, Clone)]
 pub struct BaseSnapshot {
     pub config: MachineOsConfig,
-    /// The base of the image in service and its tag, or why it can't be followed.
+    /// The base of the image in service and its stream, or why it can't be followed.
     pub followed: Result<FollowedBase, NotFollowed>,
-    /// How often the tag is looked at.
+    /// How often the stream is looked at.
     pub interval: Duration,
     /// A release of OpenShift decides the base.
     pub is_release: bool,
@@ -28,7 +29,7 @@ pub struct BaseSnapshot {
     pub versions: Versions,
     /// The registry's last answer, if it is recent.
     pub newest: Option<Result<Newest, Problem>>,
-    /// When the tag is looked at again.
+    /// When the stream is looked at again.
     pub due: Option<Duration>,
 }
 
@@ -42,11 +43,11 @@ pub struct SeenBase {
     pub platform: Platform,
 }
 
-/// A base, and the tag whose image is the newest one.
+/// A base, and what names the newest one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FollowedBase {
     pub base: SeenBase,
-    pub tag: ImageRef,
+    pub stream: StreamName,
 }
 
 /// Why a base can't be followed.
@@ -110,7 +111,7 @@ pub fn observe(cache: &ClusterCache, name: &str) -> Option<BaseSnapshot> {
     })
 }
 
-/// A base with the tag that it is followed by.
+/// A base with the stream that it is followed by.
 fn followed(
     cache: &ClusterCache,
     base: Option<SeenBase>,
@@ -127,18 +128,34 @@ fn followed(
     // Rendering replaced the tag by a digest.
     let pin = pins.iter().find(|(_, pinned)| **pinned == base.name);
     let named = pin.map_or(&base.name, |(named, _)| named);
+    let named = named.clone();
+    stream_of(base, &named, &settings, cache.rendering)
+}
+
+/// The stream of a base that the config, or the settings, name so.
+pub fn stream_of(
+    base: SeenBase,
+    named: &str,
+    settings: &ClusterSettings,
+    is_rendering: bool,
+) -> Result<FollowedBase, NotFollowed> {
     let reference = named.parse::<ImageRef>().ok();
-    if let Some(stream) = settings.base_stream.and_then(|text| text.parse::<ImageRef>().ok()) {
-        let is_default = settings.base_os_container_image.as_ref() == Some(named);
-        let is_of_stream = reference.is_some_and(|named| named.repo() == stream.repo());
-        return if !cache.rendering || is_default || is_of_stream {
-            Ok(FollowedBase { base, tag: stream })
-        } else {
-            Err(NotFollowed::Overridden(base))
-        };
-    }
+    let metadata = match settings.base_stream.as_deref().map(str::parse) {
+        Some(Ok(BaseStream::Tag(tag))) => {
+            let is_default = settings.base_os_container_image.as_deref() == Some(named);
+            let is_of_stream = reference.is_some_and(|named| named.repo() == tag.repo());
+            return if !is_rendering || is_default || is_of_stream {
+                Ok(FollowedBase { base, stream: StreamName { tag, metadata: None } })
+            } else {
+                Err(NotFollowed::Overridden(base))
+            };
+        }
+        Some(Ok(BaseStream::Metadata(url))) => Some(url),
+        // Settings with an error are not taken.
+        Some(Err(_)) | None => None,
+    };
     match reference.filter(|named| named.digest().is_none()) {
-        Some(tag) => Ok(FollowedBase { base, tag }),
+        Some(tag) => Ok(FollowedBase { base, stream: StreamName { tag, metadata } }),
         None => Err(NotFollowed::Pinned(base)),
     }
 }
@@ -185,10 +202,10 @@ pub fn inputs(snapshot: &BaseSnapshot) -> InputsHash {
     let annotations = [labels::FOLLOW_BASE, labels::HOLD_BASE, labels::UPDATE_BASE, labels::BASE];
     let metadata = &snapshot.config.metadata;
     let base = snapshot.base().map(|base| (&base.image, &base.name));
-    let tag = snapshot.followed.as_ref().map(|followed| &followed.tag).ok();
+    let stream = snapshot.followed.as_ref().map(|followed| followed.stream.to_string()).ok();
     InputsHash::of(&(
         annotations.map(|key| metadata.annotation(key)),
-        (base, tag, snapshot.interval, snapshot.is_release),
+        (base, stream, snapshot.interval, snapshot.is_release),
         &snapshot.config.spec,
         &snapshot.versions,
     ))

@@ -3,14 +3,13 @@
 use std::fmt;
 
 use super::snapshot::{NotFollowed, SeenBase};
-use super::streams::Newest;
+use super::streams::{Newest, StreamName};
 use mosb_api::AnnotationError;
 use mosb_cluster::status::camel_case;
-use mosb_image::ImageRef;
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
 
-/// Condition type of a MachineOSConfig: whether the tag of its base names a newer image.
+/// Condition type of a MachineOSConfig: whether there is a newer base.
 pub const NEWER_BASE: &str = "NewerBase";
 /// The API takes 32,768; a message may quote what somebody wrote.
 const MAX_MESSAGE_CHARS: usize = 4096;
@@ -26,17 +25,17 @@ pub enum BaseState {
     /// The registry's answer.
     Unknown(Problem),
     Current {
-        tag: ImageRef,
+        stream: StreamName,
         base: Box<SeenBase>,
     },
-    /// The tag names an older image.
+    /// The stream names an older image.
     MovedBack {
-        tag: ImageRef,
+        stream: StreamName,
         base: Box<SeenBase>,
         newest: Box<Newest>,
     },
     Newer {
-        tag: ImageRef,
+        stream: StreamName,
         base: Box<SeenBase>,
         newest: Box<Newest>,
         next: Next,
@@ -108,10 +107,10 @@ fn described(digest: impl fmt::Display, release: &BaseRelease) -> String {
 impl fmt::Display for BaseState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let both =
-            |f: &mut fmt::Formatter<'_>, tag: &ImageRef, base: &SeenBase, newest: &Newest| {
+            |f: &mut fmt::Formatter<'_>, stream: &StreamName, base: &SeenBase, newest: &Newest| {
                 write!(
                     f,
-                    "{tag} is {}, and the image in service was built on {}",
+                    "{stream} is {}, and the image in service was built on {}",
                     described(newest.image.digest(), &newest.release),
                     described(base.image.digest(), &base.release)
                 )
@@ -124,7 +123,7 @@ impl fmt::Display for BaseState {
             ),
             Self::NotFollowed(NotFollowed::Pinned(base)) => write!(
                 f,
-                "the base is named by digest, {}, which does not move; name it by a tag, or set baseStream in ConfigMap mosb-config",
+                "the base is named by digest, {}, which does not move; name it by a tag, or set baseStream in ConfigMap mosb-config to one",
                 base.name
             ),
             Self::NotFollowed(NotFollowed::Overridden(base)) => write!(
@@ -135,18 +134,18 @@ impl fmt::Display for BaseState {
             Self::NotFollowed(NotFollowed::Settings(_, problem)) | Self::Unknown(problem) => {
                 f.write_str(&problem.message)
             }
-            Self::LookingUp => f.write_str("asking the registry what the tag of the base names"),
-            Self::Current { tag, base } => write!(
+            Self::LookingUp => f.write_str("asking for the newest base"),
+            Self::Current { stream, base } => write!(
                 f,
-                "{tag} is the base of the image in service, {}",
+                "{stream} is the base of the image in service, {}",
                 described(base.image.digest(), &base.release)
             ),
-            Self::MovedBack { tag, base, newest } => {
-                both(f, tag, base, newest)?;
-                f.write_str("; the tag moved back, and is not followed; to go back to it, use `mosb base update --to`")
+            Self::MovedBack { stream, base, newest } => {
+                both(f, stream, base, newest)?;
+                f.write_str("; it moved back, and is not followed; to go back to it, use `mosb base update --to`")
             }
-            Self::Newer { tag, base, newest, next } => {
-                both(f, tag, base, newest)?;
+            Self::Newer { stream, base, newest, next } => {
+                both(f, stream, base, newest)?;
                 f.write_str(match next {
                     Next::Reported => "; to build on it, use `mosb base update`",
                     Next::Built => "; an image is built on it",

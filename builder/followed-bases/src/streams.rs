@@ -1,26 +1,31 @@
-//! The newest image of each tag, asked for once for all pools that follow it.
+//! The newest image of each tag, or of stream metadata, asked for once for all pools that follow it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use url::Url;
 
+use super::failure::Failure;
+use super::stream_metadata::{StreamMetadata, fetch_document};
+use mosb_boot_image::Architecture;
 use mosb_build::resolve::given_base_name;
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver, tagged_digest};
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform};
 use mosb_plan::plan::{Base, BaseRelease};
 use mosb_reconcile::Problem;
-use mosb_reconcile::waits::{Backoff, after_error};
+use mosb_reconcile::waits::Backoff;
 use mosb_registry::{Resolved, Source};
 
-/// A tag that nobody asked about for this many intervals is forgotten.
+/// A stream that nobody asked about for this many intervals is forgotten.
 const FORGOTTEN: u32 = 4;
 
-/// What a tag names, for one platform.
+/// What a stream names, for one platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newest {
-    /// What the tag itself names: a manifest, or an index of several.
+    /// What the stream itself names: a manifest, or an index of several.
     pub digest: Digest,
     /// The manifest for the platform.
     pub image: PinnedRef,
@@ -29,17 +34,55 @@ pub struct Newest {
 
 /// What a lookup asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagLookup {
-    pub tag: ImageRef,
+pub struct StreamLookup {
+    pub stream: StreamName,
     pub platform: Platform,
     /// The pull secret of the pool; `None` is the global one.
     pub pull_secret: Option<String>,
     pub interval: Duration,
 }
 
-/// The tags that pools follow. A stream that hangs delays nobody but those who follow it.
+/// What names the newest base.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StreamName {
+    /// The tag that the base is recorded by.
+    pub tag: ImageRef,
+    /// The stream metadata that names the image, in the repository of the tag; without it, the tag
+    /// does.
+    pub metadata: Option<Url>,
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.metadata {
+            Some(url) => url.fmt(f),
+            None => self.tag.fmt(f),
+        }
+    }
+}
+
+impl StreamLookup {
+    /// The interval. Streams of one server are not asked for together.
+    fn pause(&self) -> Duration {
+        let interval = Backoff::doubling(self.interval, self.interval).with_jitter();
+        match &self.stream.metadata {
+            Some(url) => interval.wait_for(1, url),
+            None => interval.wait_for(1, &self.stream.tag),
+        }
+    }
+
+    /// Metadata names an image for each architecture; a tag, one for all.
+    fn key(&self) -> StreamKey {
+        let platform = self.stream.metadata.as_ref().map(|_| self.platform.clone());
+        (self.stream.clone(), platform)
+    }
+}
+
+type StreamKey = (StreamName, Option<Platform>);
+
+/// The streams that pools follow. One that hangs delays nobody but those who follow it.
 #[derive(Debug, Default)]
-pub struct Streams(Mutex<BTreeMap<ImageRef, Arc<Stream>>>);
+pub struct Streams(Mutex<BTreeMap<StreamKey, Arc<Stream>>>);
 
 #[derive(Debug, Default)]
 struct Stream {
@@ -50,7 +93,7 @@ struct Stream {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// What the tag named, and when.
+    /// What the stream named, and when.
     digest: Option<(Instant, Digest)>,
     images: BTreeMap<Platform, Newest>,
     /// By the pull secret that they were asked with.
@@ -58,19 +101,12 @@ struct Known {
     last_use: Option<Instant>,
 }
 
-#[derive(Debug, Clone)]
-struct Failure {
-    at: Instant,
-    count: u32,
-    problem: Problem,
-}
-
 /// An answer that counts, and for how long.
 pub type Answer = (Result<Newest, Problem>, Duration);
 
 impl Streams {
     /// The last answer, if it is recent enough; with `at_most`, not older than that.
-    pub fn known(&self, lookup: &TagLookup, at_most: Option<Duration>) -> Option<Answer> {
+    pub fn known(&self, lookup: &StreamLookup, at_most: Option<Duration>) -> Option<Answer> {
         let stream = self.stream(lookup);
         stream.known().answer(lookup, at_most)
     }
@@ -78,7 +114,7 @@ impl Streams {
     /// Asks with `ask`, unless another pool did so meanwhile.
     pub async fn ask<A>(
         &self,
-        lookup: &TagLookup,
+        lookup: &StreamLookup,
         at_most: Option<Duration>,
         ask: impl FnOnce(KnownBefore) -> A,
     ) -> Result<Newest, LookupError>
@@ -101,16 +137,15 @@ impl Streams {
         answer
     }
 
-    fn stream(&self, lookup: &TagLookup) -> Arc<Stream> {
+    fn stream(&self, lookup: &StreamLookup) -> Arc<Stream> {
         let mut streams = self.0.lock().expect("it is not poisoned: maps don't panic");
         // Users can name any number of tags.
         let now = Instant::now();
-        let old = lookup.interval * FORGOTTEN;
-        streams.retain(|tag, stream| {
-            *tag == lookup.tag
-                || stream.known().last_use.is_none_or(|at| now.duration_since(at) < old)
+        let (old, asked) = (lookup.interval * FORGOTTEN, lookup.key());
+        streams.retain(|key, stream| {
+            *key == asked || stream.known().last_use.is_none_or(|at| now.duration_since(at) < old)
         });
-        let stream = Arc::clone(streams.entry(lookup.tag.clone()).or_default());
+        let stream = Arc::clone(streams.entry(asked).or_default());
         stream.known().last_use = Some(now);
         stream
     }
@@ -123,13 +158,10 @@ impl Stream {
 }
 
 impl Known {
-    fn answer(&self, lookup: &TagLookup, at_most: Option<Duration>) -> Option<Answer> {
-        // Tags of one registry are not asked for together.
-        let interval = Backoff::doubling(lookup.interval, lookup.interval).with_jitter();
-        let interval = at_most.unwrap_or_else(|| interval.wait_for(1, &lookup.tag));
+    fn answer(&self, lookup: &StreamLookup, at_most: Option<Duration>) -> Option<Answer> {
+        let interval = at_most.unwrap_or_else(|| lookup.pause());
         if let Some(failure) = self.failures.get(&lookup.pull_secret) {
-            let pause = after_error(failure.problem.class).wait(failure.count).min(lookup.interval);
-            let left = pause.checked_sub(failure.at.elapsed())?;
+            let left = failure.left(lookup.interval)?;
             return Some((Err(failure.problem.clone()), left));
         }
         let (at, _) = self.digest?;
@@ -138,14 +170,14 @@ impl Known {
     }
 
     /// What of the next answer is known already.
-    fn before(&self, lookup: &TagLookup, at_most: Option<Duration>) -> KnownBefore {
+    fn before(&self, lookup: &StreamLookup, at_most: Option<Duration>) -> KnownBefore {
         let image = self.images.get(&lookup.platform).cloned();
         let most = at_most.unwrap_or(lookup.interval);
         let digest = self.digest.filter(|(at, _)| image.is_none() && at.elapsed() < most);
         KnownBefore { digest: digest.map(|(_, digest)| digest), image }
     }
 
-    fn record(&mut self, lookup: &TagLookup, newest: &Newest) {
+    fn record(&mut self, lookup: &StreamLookup, newest: &Newest) {
         self.failures.remove(&lookup.pull_secret);
         if self.digest.is_none_or(|(_, before)| before != newest.digest) {
             self.images.clear();
@@ -154,48 +186,78 @@ impl Known {
         self.images.insert(lookup.platform.clone(), newest.clone());
     }
 
-    fn record_failure(&mut self, lookup: &TagLookup, problem: &Problem) {
-        let before = self.failures.get(&lookup.pull_secret);
-        let count = before.map_or(1, |failure| failure.count.saturating_add(1));
-        let failure = Failure { at: Instant::now(), count, problem: problem.clone() };
+    fn record_failure(&mut self, lookup: &StreamLookup, problem: &Problem) {
+        let failure = Failure::after(self.failures.get(&lookup.pull_secret), problem);
         self.failures.insert(lookup.pull_secret.clone(), failure);
     }
 }
 
-/// What is known of the image of a tag before it is asked for.
+/// What is known of the image of a stream before it is asked for.
 #[derive(Debug)]
 pub struct KnownBefore {
-    /// What the tag names, if it was asked for not long ago, for another platform.
+    /// What the stream names, if it was asked for not long ago, for another platform.
     digest: Option<Digest>,
     /// What it named for the platform.
     image: Option<Newest>,
 }
 
-/// The image of the tag: one HEAD, and its manifest and config only if they are not known.
-pub async fn ask_registry(
+/// The image of the stream: one HEAD of a tag, or one GET of stream metadata, and its manifest and
+/// config only if they are not known.
+pub async fn ask_for_image(
     resolver: &Resolver,
-    lookup: &TagLookup,
+    metadata: &StreamMetadata,
+    lookup: &StreamLookup,
+    at_most: Option<Duration>,
     before: KnownBefore,
 ) -> Result<Newest, LookupError> {
-    let host = lookup.tag.repo().host().to_owned();
+    let StreamName { tag, metadata: url } = &lookup.stream;
+    let named = match (before.digest, url) {
+        (None, Some(url)) => {
+            let architecture = Architecture::from_kubernetes(lookup.platform.architecture())?;
+            let at_most = at_most.unwrap_or_else(|| lookup.pause());
+            let fetch = |url| fetch_document(resolver, url);
+            Some(metadata.digest(url, architecture, at_most, fetch).await?)
+        }
+        (digest, _) => digest,
+    };
+    if let Some(image) = before.image.as_ref().filter(|image| Some(image.digest) == named) {
+        return Ok(image.clone());
+    }
+    let host = tag.repo().host().to_owned();
     let _permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
     let asking = Box::pin(async {
         let registry_client = resolver.pulling_client(lookup.pull_secret.as_deref()).await?;
         let client = registry_client.client();
-        let digest = match before.digest {
+        let digest = match named {
             Some(digest) => digest,
-            None => tagged_digest(client, &lookup.tag).await?,
+            None => tagged_digest(client, tag).await?,
         };
         if let Some(image) = before.image.filter(|image| image.digest == digest) {
             return Ok(image);
         }
-        let source = Source::Registry(lookup.tag.repo().pinned(digest).into());
-        let resolved = client.resolve(&source, Some(&lookup.platform)).await?;
-        let image = lookup.tag.repo().pinned(resolved.manifest);
+        let source = Source::Registry(tag.repo().pinned(digest).into());
+        let resolved = client.resolve(&source, Some(&lookup.platform)).await;
+        let resolved = resolved.map_err(|error| without_image(&lookup.stream, error.into()))?;
+        let image = tag.repo().pinned(resolved.manifest);
         Ok::<_, Problem>(Newest { digest, image, release: release_of(&resolved)? })
     });
-    let what = || format!("{}: what it names", lookup.tag);
+    let what = || format!("{}: what it names", lookup.stream);
     Ok(resolver.limits.with_timeout(what, asking).await?)
+}
+
+/// A repository need not have the images of the stream: those of a base of one's own are in another.
+fn without_image(stream: &StreamName, problem: Problem) -> Problem {
+    match &stream.metadata {
+        Some(url) if problem.reason == "not-found" => Problem {
+            message: format!(
+                "{url} names an image that {} does not have: {}; mirror the images of the stream, name a base of the stream, or take baseStream out",
+                stream.tag.repo(),
+                problem.message
+            ),
+            ..problem
+        },
+        Some(_) | None => problem,
+    }
 }
 
 /// When an image was made, asked with the global pull secret.
@@ -227,9 +289,13 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn lookup(secret: Option<&str>, platform: &str) -> TagLookup {
-        TagLookup {
-            tag: "quay.io/os:stable".parse().unwrap(),
+    fn tag(tag: &str) -> StreamName {
+        StreamName { tag: tag.parse().unwrap(), metadata: None }
+    }
+
+    fn lookup(secret: Option<&str>, platform: &str) -> StreamLookup {
+        StreamLookup {
+            stream: tag("quay.io/os:stable"),
             platform: platform.parse().unwrap(),
             pull_secret: secret.map(str::to_owned),
             interval: HOUR,
@@ -295,8 +361,8 @@ mod tests {
         let asked = AtomicUsize::new(0);
         for interval in 1..4 {
             let pools = (0..1000).map(|pool| {
-                let tag = format!("quay.io/os:{}", pool % 5).parse().unwrap();
-                let lookup = TagLookup { tag, ..lookup(None, "linux/amd64") };
+                let stream = tag(&format!("quay.io/os:{}", pool % 5));
+                let lookup = StreamLookup { stream, ..lookup(None, "linux/amd64") };
                 let (streams, asked) = (&streams, &asked);
                 async move {
                     let registry = |_| async {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::decide::{Action, decide};
-use super::snapshot::{BaseSnapshot, FollowedBase, NotFollowed, SeenBase};
+use super::decide::{Action, decide, lookup};
+use super::snapshot::{BaseSnapshot, FollowedBase, NotFollowed, SeenBase, stream_of};
 use super::state::{BaseState, NEWER_BASE};
-use super::streams::Newest;
+use super::streams::{Newest, StreamName, Streams};
 use super::view::{BaseRequest, BaseRequestError, change};
-use mosb_api::{Condition, condition, labels};
+use mosb_api::{ClusterSettings, Condition, condition, labels};
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::plan::BaseRelease;
 use mosb_reconcile::Problem;
@@ -46,6 +46,11 @@ fn base() -> SeenBase {
     }
 }
 
+fn stream(metadata: Option<&str>) -> StreamName {
+    let metadata = metadata.map(|url| url.parse().unwrap());
+    StreamName { tag: TAG.parse().unwrap(), metadata }
+}
+
 /// A pool in service on base `a` of day 10.
 fn snapshot(annotations: Value, newest: Option<Result<Newest, Problem>>) -> BaseSnapshot {
     let object = json!({
@@ -54,7 +59,7 @@ fn snapshot(annotations: Value, newest: Option<Result<Newest, Problem>>) -> Base
     });
     BaseSnapshot {
         config: serde_json::from_value(object).unwrap(),
-        followed: Ok(FollowedBase { base: base(), tag: TAG.parse().unwrap() }),
+        followed: Ok(FollowedBase { base: base(), stream: stream(None) }),
         interval: INTERVAL,
         is_release: false,
         versions: Default::default(),
@@ -197,6 +202,15 @@ fn an_older_or_equal_base_is_not_followed() {
         let condition = found.condition.unwrap();
         assert_eq!((&*condition.status, &*condition.reason), ("False", reason), "{what}");
     }
+    // The condition names the metadata, and the tag is what is recorded.
+    let url = "https://builds.example.com/streams/stable.json";
+    let mut of_stream = snapshot(follow(), Some(Ok(newest("b", 11, "2"))));
+    of_stream.followed.as_mut().unwrap().stream = stream(Some(url));
+    let found = written(&of_stream);
+    let recorded = format!("{TAG}@{}", digest("index"));
+    assert_eq!(found.annotations, [(labels::BASE.to_owned(), Some(recorded))]);
+    let message = found.condition.unwrap().message;
+    assert!(message.starts_with(&format!("{url} is sha256:")), "{message}");
     // A base that does not say when it was made is another one.
     let mut undated = snapshot(follow(), Some(Ok(newest("b", 9, "0"))));
     undated.followed.as_mut().unwrap().base.release.created = None;
@@ -289,5 +303,89 @@ fn requests_annotate_and_a_release_refuses_them() {
         assert!(matches!(refused, Err(BaseRequestError::Release { .. })), "{refused:?}");
         let refused = of(&no_tag, request, false);
         assert!(matches!(refused, Err(BaseRequestError::NotFollowed { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_base_is_followed_by_its_tag_or_the_stream() {
+    let (tag, other, pinned) = (TAG, "quay.io/own:1", &*pinned("a").to_string());
+    let url = "https://builds.example.com/streams/stable.json";
+    let next = "quay.io/os:next";
+    let of = |tag: &str, metadata: Option<&str>| {
+        let metadata = metadata.map(|url| url.parse().unwrap());
+        Ok(StreamName { tag: tag.parse().unwrap(), metadata })
+    };
+    for (what, named, setting, is_rendering, want) in [
+        ("a tag", tag, None, true, of(tag, None)),
+        ("a digest", pinned, None, true, Err(NotFollowed::Pinned(base()))),
+        ("a stream", tag, Some(next), true, of(next, None)),
+        ("a digest of the stream", pinned, Some(next), true, of(next, None)),
+        ("of another one", other, Some(next), true, Err(NotFollowed::Overridden(base()))),
+        ("the default", "quay.io/default:1", Some(next), true, of(next, None)),
+        ("of another one, not rendered here", other, Some(next), false, of(next, None)),
+        ("metadata", tag, Some(url), true, of(tag, Some(url))),
+        ("metadata, not rendered here", tag, Some(url), false, of(tag, Some(url))),
+        ("metadata and a digest", pinned, Some(url), true, Err(NotFollowed::Pinned(base()))),
+    ] {
+        let settings = ClusterSettings {
+            base_os_container_image: Some("quay.io/default:1".to_owned()),
+            base_stream: setting.map(str::to_owned),
+            ..ClusterSettings::default()
+        };
+        let found = stream_of(base(), named, &settings, is_rendering);
+        assert_eq!(found.map(|followed| followed.stream), want, "{what}");
+    }
+}
+
+/// Carries out what is decided, and returns the number of writes.
+fn settle(snapshot: &mut BaseSnapshot) -> usize {
+    let decision = decide(snapshot, now());
+    assert_eq!(decision.lookups, [], "it is known");
+    let found = written(snapshot);
+    let metadata = &mut snapshot.config.metadata;
+    for (key, value) in found.annotations {
+        match value {
+            Some(value) => drop(metadata.annotations.insert(key, value)),
+            None => drop(metadata.annotations.remove(&key)),
+        }
+    }
+    if let Some(condition) = found.condition {
+        snapshot.config.status.conditions = vec![condition];
+    }
+    decision.actions.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pools_at_rest_write_nothing() {
+    let streams = Streams::default();
+    let follow = json!({ labels::FOLLOW_BASE: "build" });
+    let mut pools: Vec<BaseSnapshot> = (0..1000).map(|_| snapshot(follow.clone(), None)).collect();
+    for (number, pool) in pools.iter_mut().enumerate() {
+        let tag = format!("{TAG}-{}", number % 5).parse().unwrap();
+        pool.followed.as_mut().unwrap().stream.tag = tag;
+    }
+    for (what, moved, want) in [
+        // The condition of each.
+        ("at first", false, 1000),
+        ("at rest", false, 0),
+        ("still at rest", false, 0),
+        // Condition, annotation and an event for each of both.
+        ("one of the tags moved", true, 4 * 200),
+        ("at rest again", true, 0),
+    ] {
+        let (mut requests, mut writes) = (0, 0);
+        for pool in &mut pools {
+            let lookup = lookup(pool).unwrap();
+            let moved = moved && lookup.stream.tag.to_string() == format!("{TAG}-3");
+            let answer = if moved { newest("b", 11, "2") } else { newest("a", 10, "1") };
+            let registry = |_| {
+                requests += 1;
+                std::future::ready(Ok(answer))
+            };
+            pool.newest = Some(Ok(streams.ask(&lookup, None, registry).await.unwrap()));
+            writes += settle(pool);
+        }
+        assert_eq!((requests, writes), (5, want), "{what}");
+        tokio::time::advance(INTERVAL).await;
     }
 }

@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use url::Url;
 
 use super::snapshot::{BaseSnapshot, FollowedBase, NotFollowed, observe};
 use super::state::{BaseState, NEWER_BASE};
@@ -28,9 +29,12 @@ pub struct BaseView {
     pub follow: String,
     /// Whether no newer base is recorded by itself.
     pub held: bool,
-    /// The tag that the base is followed by.
+    /// The tag that the base is followed by, and recorded by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// The URL of the stream metadata that names the newest base, instead of the tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_metadata: Option<String>,
     /// The base of the image in service, `host/repository@sha256:…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -66,7 +70,7 @@ pub struct NewerView {
 /// What a person asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaseRequest {
-    /// Builds on what the tag names now, or on this digest, and then holds it.
+    /// Builds on the newest base, or on this digest, and then holds it.
     Update(Option<Digest>),
     /// Records no newer base by itself.
     Hold,
@@ -87,9 +91,9 @@ pub enum BaseRequestError {
     #[error("pool {pool}: it has no MachineOSConfig; create one first")]
     #[diagnostic(code = "not-opted-in", class = InvalidInput)]
     NotOptedIn { pool: String },
-    #[error("pool {pool}: it has several MachineOSConfigs, {names}; delete all but one")]
+    #[error("pool {pool}: it has several MachineOSConfigs, {}; delete all but one", names.join(", "))]
     #[diagnostic(code = "rivals", class = InvalidInput)]
-    Rivals { pool: String, names: String },
+    Rivals { pool: String, names: Vec<String> },
     #[error("pool {pool}: {cause}")]
     #[diagnostic(code = "no-tag", class = InvalidInput)]
     NotFollowed { pool: String, cause: String },
@@ -104,8 +108,8 @@ fn config_of(cache: &ClusterCache, pool: &str) -> Result<Arc<MachineOsConfig>, B
         [] => Err(BaseRequestError::NotOptedIn { pool }),
         [config] => Ok(Arc::clone(config)),
         several => {
-            let names: Vec<&str> = several.iter().map(|one| &*one.metadata.name).collect();
-            Err(BaseRequestError::Rivals { pool, names: names.join(", ") })
+            let names = several.iter().map(|one| one.metadata.name.clone()).collect();
+            Err(BaseRequestError::Rivals { pool, names })
         }
     }
 }
@@ -125,12 +129,14 @@ pub fn base_view(cache: &ClusterCache, pool: &str) -> Result<BaseView, BaseReque
     let metadata = &snapshot.config.metadata;
     let base = snapshot.base();
     let newer = condition(&snapshot.config.status.conditions, NEWER_BASE);
+    let stream = snapshot.followed.as_ref().ok().map(|followed| &followed.stream);
     let follow = metadata.annotation(labels::FOLLOW_BASE).unwrap_or(FollowBase::None.as_str());
     Ok(BaseView {
         pool: pool.to_owned(),
         follow: follow.to_owned(),
         held: metadata.annotations.contains_key(labels::HOLD_BASE),
-        tag: snapshot.followed.as_ref().ok().map(|followed| followed.tag.to_string()),
+        tag: stream.map(|stream| stream.tag.to_string()),
+        stream_metadata: stream.and_then(|stream| stream.metadata.as_ref()).map(Url::to_string),
         base: base.map(|base| base.image.to_string()),
         version: base.and_then(|base| base.release.version.clone()),
         created: base.and_then(|base| base.release.created).map(|at| format!("{at:.0}")),
@@ -172,8 +178,8 @@ pub fn change(
     if snapshot.is_release {
         return Err(BaseRequestError::Release { pool: pool.to_owned() });
     }
-    let FollowedBase { base, tag } = snapshot.followed.as_ref().map_err(not_followed)?;
-    let recorded = |digest| Some(RecordedBase::new(tag.clone(), digest)?.to_string());
+    let FollowedBase { base, stream } = snapshot.followed.as_ref().map_err(not_followed)?;
+    let recorded = |digest| Some(RecordedBase::new(stream.tag.clone(), digest)?.to_string());
     let mut annotations = BTreeMap::new();
     match request {
         BaseRequest::Update(None) => {

@@ -19,7 +19,6 @@ use mosb_api::{
     is_component_name, labels,
 };
 use mosb_build::fetch::{self, Fetcher};
-use mosb_build::registry_client;
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
@@ -227,7 +226,7 @@ where
     E: From<Problem> + From<fetch::Error>,
     A: Future<Output = Result<(), E>>,
 {
-    let fetcher = async { Ok(fetcher(resolver).await?) };
+    let fetcher = async { Ok(resolver.fetcher().await?) };
     let rendered = resolve::render(request, Some(fetcher), admit, &|_| {}).await;
     rendered.map_err(|error| failed(resolver, error))
 }
@@ -238,16 +237,6 @@ fn failed<E: From<Problem>>(resolver: &Resolver, error: RenderFailure<E>) -> E {
         RenderFailure::Fetch(problem) => problem,
         RenderFailure::Stopped(error) => panic!("rendering does not panic: {error}"),
     }
-}
-
-async fn fetcher(resolver: &Resolver) -> Result<Fetcher, Problem> {
-    let (settings, _) = resolver.cache.settings()?;
-    let proxy = resolver.proxy(&settings).await?;
-    Ok(Fetcher::new(fetch::Options {
-        authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
-        proxy: proxy.as_ref().map(registry_client::proxy_variables).unwrap_or_default(),
-        ..fetch::Options::default()
-    })?)
 }
 
 /// All findings, one sentence each.

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use mosb_image::ImageRef;
 use mosb_image::signature_policy::SignaturePolicy;
 
-use super::{ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
+use super::{BaseStream, ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
 use crate::names::is_subdomain;
 
 type Checked = Result<(), ClusterSettingsError>;
@@ -71,10 +70,7 @@ const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
 fn base_stream(settings: &ClusterSettings) -> Checked {
     if let Some(text) = &settings.base_stream {
-        let image: ImageRef = text.parse().map_err(|e| wrong("baseStream", format!("{e}")))?;
-        if image.tag().is_none() || image.digest().is_some() {
-            return Err(wrong("baseStream", "want host/repository:tag, without a digest"));
-        }
+        text.parse::<BaseStream>().map_err(|error| wrong("baseStream", error.to_string()))?;
     }
     if !(1..=MAX_STREAM_MINUTES).contains(&settings.base_stream_minutes) {
         return Err(wrong("baseStreamMinutes", format!("want 1 to {MAX_STREAM_MINUTES}")));

@@ -1,5 +1,6 @@
 //! The cluster-wide settings: one ConfigMap of ours, over which the cluster's own objects win.
 
+mod base_stream;
 mod boot_images;
 mod check;
 mod job;
@@ -18,6 +19,7 @@ use mosb_types::Diagnostic;
 use super::ImageBuilderType;
 use super::yaml::{self, YamlError};
 
+pub use base_stream::BaseStream;
 pub use boot_images::{BootImageSettings, MachineManager, StubReference};
 pub use check::is_host;
 pub use job::{
@@ -46,10 +48,11 @@ pub struct ClusterSettings {
     /// Pullspec of the extensions image of configs that name none.
     #[serde(rename = "baseOSExtensionsContainerImage")]
     pub base_os_extensions_container_image: Option<String>,
-    /// The tag, `host/repository:tag`, whose image is the newest base of pools that follow their base (annotation
-    /// `mosb.dev/follow-base`). Without it, the tag that the base of a pool is named by.
+    /// What names the newest base of pools that follow their base (annotation `mosb.dev/follow-base`): a tag,
+    /// `host/repository:tag`, or stream metadata as Fedora CoreOS publishes it, `https://host/stable.json`. Without
+    /// it, the tag that the base of a pool is named by.
     pub base_stream: Option<String>,
-    /// After how many minutes such a tag is looked at again; 1 to 10080.
+    /// After how many minutes this is looked at again; 1 to 10080.
     pub base_stream_minutes: u16,
     /// The image that build pods run, by digest. Without it, the controller's own.
     pub builder_image: Option<String>,

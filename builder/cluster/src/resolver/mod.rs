@@ -15,7 +15,8 @@ pub use limits::{
 };
 pub use machine_access::{MachineAccess, MachineSecrets};
 use mosb_api::ClusterSettings;
-use mosb_build::registry_client::RegistryClient;
+use mosb_build::fetch::{self, Fetcher};
+use mosb_build::registry_client::{self, RegistryClient};
 use mosb_image::{Digest, ImageRef};
 use mosb_reconcile::Problem;
 use mosb_registry::Client;
@@ -51,6 +52,17 @@ impl Resolver {
         let proxy = self.proxy(&settings).await?;
         let pull = self.pull_secret(own, &settings).await?;
         Ok(self.registries.open(&pull, &settings, proxy.as_ref())?)
+    }
+
+    /// What fetches by HTTP, with the proxy and the CAs of the settings.
+    pub async fn fetcher(&self) -> Result<Fetcher, Problem> {
+        let (settings, _) = self.cache.settings()?;
+        let proxy = self.proxy(&settings).await?;
+        Ok(Fetcher::new(fetch::Options {
+            authorities: settings.additional_trust_bundle.map(|pem| pem.into_bytes().into()),
+            proxy: proxy.as_ref().map(registry_client::proxy_variables).unwrap_or_default(),
+            ..fetch::Options::default()
+        })?)
     }
 
     /// The settings. What is wrong with them and does no harm is logged.

@@ -29,6 +29,8 @@ pub struct Request {
 const ACCEPT_3: &str = "application/vnd.coreos.ignition+json;version=3.5.0, */*;q=0.1";
 /// The same of Ignition 0.35.
 const ACCEPT_2: &str = "application/vnd.coreos.ignition+json; version=2.2.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1";
+/// Of a document that is not a config.
+const ACCEPT_JSON: &str = "application/json, */*;q=0.1";
 
 impl Request {
     /// The request for a resource of a config, or the problem of its headers.
@@ -47,6 +49,11 @@ impl Request {
             headers: headers(resource)?,
             settings: Arc::clone(settings),
         })
+    }
+
+    /// The request for a JSON document. `url` has a host, and no fragment.
+    pub fn json(url: Url) -> Self {
+        Self { url, accept: ACCEPT_JSON, headers: Vec::new(), settings: Arc::default() }
     }
 
     /// `http` or `https`, with a host and without a fragment. It may contain a password.
@@ -117,7 +124,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    pub(super) fn new(request: Request, place: String) -> Self {
+    /// `place`: what refers to it, for messages.
+    pub fn new(request: Request, place: String) -> Self {
         Self { request, place }
     }
 

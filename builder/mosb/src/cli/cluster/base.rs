@@ -12,14 +12,14 @@ use crate::cli::output::Object;
 use crate::cli::page::{Page, or_none};
 use crate::cli::{ExitCode, Result};
 use mosb_controller::ClusterCache;
-use mosb_controller::followed_bases::{self, BaseRequest as Request, BaseView};
+use mosb_controller::followed_bases::{self, BaseRequest as Request, BaseRequestError, BaseView};
 use mosb_image::Digest;
 
 #[derive(Debug, Subcommand)]
 pub enum Base {
-    /// Shows the base of each pool's image in service, and whether its tag names a newer one
+    /// Shows the base of each pool's image in service, and whether its tag, or stream metadata, names a newer one
     ///
-    /// A controller asks the registry, for pools whose MachineOSConfig has the annotation mosb.dev/follow-base.
+    /// A controller asks for it, for pools whose MachineOSConfig has the annotation mosb.dev/follow-base.
     ///
     /// Examples:
     ///
@@ -27,10 +27,11 @@ pub enum Base {
     ///   mosb base status worker -o json
     #[command(verbatim_doc_comment)]
     Status(Status),
-    /// Builds a pool's image on what the tag of its base names now, or on another image of that repository
+    /// Builds a pool's image on the newest base, or on another image of that repository
     ///
-    /// The controller looks at the tag, records the image in annotation mosb.dev/base of the MachineOSConfig, and builds.
-    /// How far the new image is brought to machines, mosb.dev/rollout decides. With --to, the base is then held.
+    /// The controller looks at the tag, or at stream metadata, records the image in annotation mosb.dev/base of the
+    /// MachineOSConfig, and builds. How far the new image is brought to machines, mosb.dev/rollout decides. With --to,
+    /// the base is then held.
     ///
     /// Examples:
     ///
@@ -98,27 +99,51 @@ impl Base {
 }
 
 fn status(cache: &ClusterCache, pool: Option<&str>) -> Result<BaseList> {
-    let bases = match pool {
+    let mut list = BaseList { bases: Vec::new(), rivals: Vec::new(), now: Timestamp::now() };
+    match pool {
         Some(pool) if cache.pools.get(pool).is_none() => return Err(no_pool(pool).into()),
-        Some(pool) => vec![followed_bases::base_view(cache, pool)?],
+        Some(pool) => list.bases.push(followed_bases::base_view(cache, pool)?),
         None => {
-            let pools = cache.pools.list();
-            let pools = pools.iter().map(|pool| &*pool.metadata.name);
-            pools.filter_map(|pool| followed_bases::base_view(cache, pool).ok()).collect()
+            for pool in cache.pools.list() {
+                let pool = &pool.metadata.name;
+                match followed_bases::base_view(cache, pool) {
+                    Ok(base) => list.bases.push(base),
+                    Err(BaseRequestError::Rivals { pool, names }) => {
+                        list.rivals.push(Rivals { pool, machine_os_configs: names });
+                    }
+                    // A pool without a MachineOSConfig.
+                    Err(_) => {}
+                }
+            }
         }
-    };
-    Ok(BaseList { bases, now: Timestamp::now() })
+    }
+    Ok(list)
 }
 
 /// The bases of pools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BaseList {
-    /// Each pool that has a MachineOSConfig, by name.
+    /// Each pool that has one MachineOSConfig, by name.
     pub bases: Vec<BaseView>,
+    /// Pools that have several MachineOSConfigs, by name. No image is built for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub rivals: Vec<Rivals>,
     /// What ages are counted from.
     #[serde(skip)]
     pub now: Timestamp,
+}
+
+/// A pool that has several MachineOSConfigs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rivals {
+    /// The pool.
+    pub pool: String,
+    /// Their names.
+    #[serde(rename = "machineOSConfigs")]
+    pub machine_os_configs: Vec<String>,
 }
 
 /// A request about the base of a pool.
@@ -141,7 +166,7 @@ impl Object for BaseList {
 
     fn text(&self) -> String {
         let mut page = Page::default();
-        if self.bases.is_empty() {
+        if self.bases.is_empty() && self.rivals.is_empty() {
             page.line("no pool has a MachineOSConfig");
             return page.into_text();
         }
@@ -152,7 +177,7 @@ impl Object for BaseList {
             vec![
                 base.pool.clone(),
                 format!("{}{}", base.follow, if base.held { ", held" } else { "" }),
-                or_none(base.tag.as_deref()),
+                or_none(base.stream_metadata.as_deref().or(base.tag.as_deref())),
                 short(base.base.as_deref()),
                 or_none(base.version.as_deref()),
                 age(created, self.now),
@@ -160,12 +185,20 @@ impl Object for BaseList {
                 age(since, self.now),
             ]
         });
-        let head = ["POOL", "FOLLOW", "TAG", "BASE", "VERSION", "AGE", "NEWER", "SINCE"];
-        page.headed_table(&head, rows);
+        let head = ["POOL", "FOLLOW", "STREAM", "BASE", "VERSION", "AGE", "NEWER", "SINCE"];
+        if !self.bases.is_empty() {
+            page.headed_table(&head, rows);
+        }
         for base in &self.bases {
             if let Some(newer) = base.newer.as_ref().filter(|newer| newer.reason != "UpToDate") {
                 page.line(&format!("{}: {}", base.pool, newer.message));
             }
+        }
+        for Rivals { pool, machine_os_configs } in &self.rivals {
+            let names = machine_os_configs.join(", ");
+            page.line(&format!(
+                "{pool}: it has several MachineOSConfigs, {names}; delete all but one"
+            ));
         }
         page.into_text()
     }
