@@ -15,7 +15,7 @@ const CODE_SECTIONS: [(&str, &str); 4] = [
 ];
 /// Literals with a hyphen that are not error codes. A new literal belongs here or into one of
 /// these sections.
-const NO_CODES: [&str; 46] = [
+const NO_CODES: [&str; 49] = [
     "base-tree",
     "base-trees",
     "config-only",
@@ -33,8 +33,10 @@ const NO_CODES: [&str; 46] = [
     "image-fetch",
     "image-id",
     "image-push",
+    "in-service",
     "kebab-case",
     "kube-system",
+    "kubernetes-node",
     "last-part",
     "list-units",
     "machine-config-controller",
@@ -47,6 +49,7 @@ const NO_CODES: [&str; 46] = [
     "mosb-wait-for-done",
     "oci-layout",
     "openshift-cluster-api",
+    "openshift-kubelet",
     "openshift-machine-api",
     "os-change",
     "prepared-bases",
@@ -65,7 +68,7 @@ const NO_CODES: [&str; 46] = [
 ];
 /// Files whose literals with a hyphen are not error codes: packages, builders, unit states, names
 /// of objects, volumes, containers and programs, words of a result file.
-const NO_CODES_IN: [&str; 25] = [
+const NO_CODES_IN: [&str; 26] = [
     "boot-image/src/platform/marketplace.rs",
     "build/src/registries_conf.rs",
     "cluster/src/cluster_names.rs",
@@ -84,6 +87,7 @@ const NO_CODES_IN: [&str; 25] = [
     "mosb/src/cli/plugin.rs",
     "node/src/rpm_ostree_status.rs",
     "api/src/cluster_settings/mod.rs",
+    "api/src/image_checks.rs",
     "api/src/settings.rs",
     "api/src/image_builder.rs",
     "plan/src/containerfile/mount.rs",

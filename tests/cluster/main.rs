@@ -28,6 +28,7 @@ mod fault_registry;
 mod fault_stories;
 mod fault_trust;
 mod helm;
+mod image_promotion;
 mod job_by_hand;
 mod job_sidecar;
 mod job_spec;

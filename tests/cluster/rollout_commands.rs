@@ -117,7 +117,8 @@ impl Site {
         let name = build(number);
         self.apply(&json!({ "apiVersion": API, "kind": "MachineOSBuild",
             "metadata": { "name": name,
-                "annotations": { "mosb.dev/method": "direct", "mosb.dev/base": image(9) },
+                "annotations": { "mosb.dev/method": "direct", "mosb.dev/base": image(9),
+                    "mosb.dev/stage": "replaced" },
                 "ownerReferences": [{ "apiVersion": API, "kind": "MachineOSConfig",
                     "name": "worker", "uid": uid, "controller": true }] },
             "spec": { "machineConfig": { "name": rendered(number) },

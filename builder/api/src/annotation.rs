@@ -16,7 +16,7 @@ pub struct AnnotationError {
 }
 
 impl AnnotationError {
-    pub(super) fn new(
+    pub(crate) fn new(
         annotation: &'static str,
         value: &str,
         cause: impl Into<String>,
@@ -31,7 +31,7 @@ impl AnnotationError {
 ///
 /// # Errors
 /// It is another word.
-pub(super) fn one_of<T: Copy>(
+pub(crate) fn one_of<T: Copy>(
     metadata: &Metadata,
     annotation: &'static str,
     words: &[(&str, T)],

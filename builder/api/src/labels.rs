@@ -206,6 +206,21 @@ pub const ROLLOUT_BUILD: &str = "mosb.dev/rollout-build";
 /// Annotation of a MachineOSConfig: a build that is rolled out once, `NAME@sha256:…`; removed when
 /// all machines have it.
 pub const ROLLOUT_ONCE: &str = "mosb.dev/rollout-once";
+/// Annotation of a MachineOSConfig: whether a built image comes into service by itself; `automatic` or
+/// `manual`.
+pub const PROMOTE: &str = "mosb.dev/promote";
+/// Annotation of a MachineOSConfig: the images that people approved or rejected, as JSON.
+pub const APPROVALS: &str = "mosb.dev/approvals";
+/// Annotation of a MachineOSBuild that has an image: how far that is on its way to service; a
+/// [`Stage`](crate::promotion::Stage).
+pub const STAGE: &str = "mosb.dev/stage";
+/// Annotation of a MachineOSConfig: what failed checks of its images do, `CHECK=block`, `warn` or `off`.
+pub const CHECKS: &str = "mosb.dev/checks";
+/// Annotation of a MachineOSConfig: checks of images that keep these out of service no more,
+/// `CHECK@sha256:…`.
+pub const OVERRIDE_CHECK: &str = "mosb.dev/override-check";
+/// Annotation of a MachineOSBuild: what the checks of its image found, as JSON.
+pub const CHECKED: &str = "mosb.dev/checked";
 /// Annotation of a MachineOSConfig: whether its machines adopt what their first config wrote; `true`.
 pub const ADOPT: &str = "mosb.dev/adopt";
 /// Annotation of a MachineOSConfig: whether its machines reboot their user space alone where they can;

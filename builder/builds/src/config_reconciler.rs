@@ -196,14 +196,22 @@ impl Reconciler for ConfigReconciler {
         let exists = lookup_results.exists.values().filter_map(ImageStatus::problem);
         let os_image = lookup_results.os_image.values();
         let os_image = os_image.filter_map(|named| named.as_ref().err());
+        let checks = lookup_results.checks.values();
+        let checks = checks.filter_map(|found| found.as_ref().err());
         let results = lookup_results.results.values();
         let results = results.filter_map(|found| found.as_ref().err());
         let decided = match &decision.reason {
             PoolReason::Problem(problem) => Some(problem),
             _ => None,
         };
-        let found: Vec<&Problem> =
-            plan.into_iter().chain(exists).chain(os_image).chain(results).chain(decided).collect();
+        let found: Vec<&Problem> = plan
+            .into_iter()
+            .chain(exists)
+            .chain(os_image)
+            .chain(checks)
+            .chain(results)
+            .chain(decided)
+            .collect();
         let mut passing = found.iter().filter(|problem| problem.class == ErrorClass::Transient);
         passing.next().or(found.first()).copied().cloned()
     }

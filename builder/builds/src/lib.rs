@@ -11,6 +11,7 @@
 
 mod action;
 pub mod apply;
+mod approval;
 mod base_trees;
 mod cached_plans;
 mod cluster_facts;
@@ -33,13 +34,18 @@ mod workload;
 
 pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use apply::BuildExecutor;
+pub use approval::{
+    ApprovalChange, ApprovalError, ApprovalRequest, decide_approval, own_user, write_approval,
+};
 pub use base_trees::BaseTreeKey;
 pub use cluster_facts::ClusterFacts;
 pub use config_reconciler::ConfigReconciler;
 pub use decide::{Decision, decide};
 pub use log_archive::ArchiveLogs;
 pub use logs::{Line as LogLine, archived_logs, logs};
-pub use lookup::{BaseInstead, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull};
+pub use lookup::{
+    BaseInstead, ChecksLookup, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull,
+};
 pub use metrics::BuildMetrics;
 pub use observe::{Facts, observe};
 pub use pool_reason::{PoolReason, UNRECONCILABLE};

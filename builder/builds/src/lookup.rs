@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mosb_api::image_checks::CheckName;
 use mosb_api::{BuildName, BuildOn, ImageBuilderType, PoolName, RecordedBase, RenderedName};
 use mosb_build::{JobMethod, JobResult};
 use mosb_image::{Digest, PinnedRef, Platform, RepoRef};
+use mosb_plan::image_checks::Verdict;
 use mosb_plan::plan::{BaseName, BaseRelease};
 use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
@@ -25,6 +27,8 @@ pub enum Lookup {
         /// Additional pull credentials, for an image outside the push repository.
         pull: Pull,
     },
+    /// What the checks of an image find. Result: [`LookupResults::checks`].
+    Checks(Box<ChecksLookup>),
     /// Which OS image a rendered config names. Result: [`LookupResults::os_image`].
     OsImage { rendered: RenderedName },
     /// The result that the pod of a build reported, even if the watch has not shown it yet. Result:
@@ -36,7 +40,7 @@ impl Lookup {
     /// Whether more than the API server is asked.
     pub fn leaves_cluster(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Exists { .. } => true,
+            Self::Plan(_) | Self::Exists { .. } | Self::Checks(_) => true,
             Self::OsImage { .. } | Self::Result { .. } => false,
         }
     }
@@ -85,6 +89,27 @@ pub struct PlanLookup {
     pub recognise: Option<PinnedRef>,
 }
 
+/// What an image is checked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChecksLookup {
+    pub image: PinnedRef,
+    pub push: RepoRef,
+    /// The secret that it was pushed with.
+    pub push_secret: String,
+    /// The pull secret; `None` means `global-pull-secret-copy`.
+    pub pull_secret: Option<String>,
+    /// What it was built on; none if it was built elsewhere.
+    pub base: Option<PinnedRef>,
+    /// The base or prepared base that its one layer is on; none if a Containerfile was run as a whole.
+    pub lower: Option<Digest>,
+    /// The image with the tree of that, as a build recorded it.
+    pub tree: Option<PinnedRef>,
+    /// The platform of the pool's nodes.
+    pub platform: Option<Platform>,
+    /// The checks to make.
+    pub checks: BTreeSet<CheckName>,
+}
+
 /// A replacement for pre-built base images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseInstead {
@@ -99,6 +124,8 @@ pub struct BaseInstead {
 pub struct LookupResults {
     pub plan: Option<Result<Planned, Problem>>,
     pub exists: BTreeMap<PinnedRef, ImageStatus>,
+    /// Of [`Lookup::Checks`].
+    pub checks: BTreeMap<PinnedRef, Result<Vec<(CheckName, Verdict)>, Problem>>,
     /// Of [`Lookup::OsImage`]: the image, empty if the config names none.
     pub os_image: BTreeMap<RenderedName, Result<String, Problem>>,
     /// Of [`Lookup::Result`]: `None` if the pod reported nothing.
@@ -113,6 +140,9 @@ impl LookupResults {
             Lookup::Plan(_) => self.plan = Some(Err(problem)),
             Lookup::Exists { image, .. } => {
                 self.exists.insert(image.clone(), ImageStatus::Unknown(problem));
+            }
+            Lookup::Checks(lookup) => {
+                self.checks.insert(lookup.image.clone(), Err(problem));
             }
             Lookup::OsImage { rendered } => {
                 self.os_image.insert(rendered.clone(), Err(problem));

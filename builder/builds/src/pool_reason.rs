@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mosb_cluster::gate::Gate;
 use mosb_reconcile::Problem;
 
 /// Reason of the condition `Blocked` for [`PoolReason::Unreconcilable`].
@@ -86,6 +87,8 @@ pub enum PoolReason {
     Building { build: String, attempt: u32 },
     /// The image was pushed, and the registry is being asked for it.
     Confirming(String),
+    /// The checks of the image are made.
+    Checking(String),
     /// The next attempt waits.
     Waiting {
         build: String,
@@ -97,6 +100,8 @@ pub enum PoolReason {
     },
     /// It failed, and is not retried until something changes.
     Failed { build: String, message: String },
+    /// The image is built and kept out of service: by what, and what to do.
+    NotInService { gate: Gate, message: String },
 }
 
 impl PoolReason {
@@ -134,8 +139,10 @@ impl PoolReason {
             Self::Pending { .. } => "pending",
             Self::Building { .. } => "building",
             Self::Confirming(_) => "confirming",
+            Self::Checking(_) => "checking",
             Self::Waiting { .. } => "waiting",
             Self::Failed { .. } => "failed",
+            Self::NotInService { gate, .. } => gate.word(),
         }
     }
 }
@@ -175,8 +182,10 @@ impl PoolReason {
             | Self::Pending { .. }
             | Self::Building { .. }
             | Self::Confirming(_)
+            | Self::Checking(_)
             | Self::Waiting { .. }
-            | Self::Failed { .. } => "Problem",
+            | Self::Failed { .. }
+            | Self::NotInService { .. } => "Problem",
         }
     }
 }
@@ -229,6 +238,7 @@ impl fmt::Display for PoolReason {
                 why.as_deref().unwrap_or("the pool's node selector selects none")
             ),
             Self::Unreconcilable(why) => write!(f, "{why}"),
+            Self::NotInService { message, .. } => write!(f, "{message}"),
             Self::PoolDegraded(kinds) => write!(
                 f,
                 "no new build while the pool is degraded ({}); see its conditions",
@@ -275,6 +285,7 @@ impl fmt::Display for PoolReason {
             Self::Confirming(build) => {
                 write!(f, "{build} was pushed; checking the registry for it")
             }
+            Self::Checking(image) => write!(f, "{image} is built, and being checked"),
             Self::Waiting { build, attempt, seconds, why } => {
                 write!(f, "{build}: attempt {attempt} in {seconds} s: {why}")
             }

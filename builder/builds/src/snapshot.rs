@@ -11,6 +11,7 @@ use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::{InputKind, Workload};
+use mosb_api::cluster_settings::ImageCheckSettings;
 use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_build::{JobMethod, JobResult};
 use mosb_cluster::kinds;
@@ -225,6 +226,8 @@ pub struct Cluster {
     pub base_trees: BaseTrees,
     /// Prepared bases that builds pushed (ConfigMap `mosb-prepared-bases`).
     pub prepared_bases: PreparedBases,
+    /// How images are checked; none if the settings are not valid.
+    pub checks: Option<ImageCheckSettings>,
     /// Namespace of Jobs, ConfigMaps and Secrets.
     pub namespace: String,
     /// Whether the controller brings images to machines (`--rollout`).

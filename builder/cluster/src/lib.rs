@@ -6,6 +6,7 @@
 
 pub mod cluster_cache;
 pub mod cluster_names;
+pub mod gate;
 pub mod kinds;
 pub mod metrics;
 pub mod name_list;

@@ -1,10 +1,12 @@
 //! Which image of a MachineOSConfig machines may run.
 //!
 //! Invariant: it is in the push repository and was in service, or is of a succeeded build that this very
-//! MachineOSConfig controls. Such a build of a pre-built image permits that image in any repository.
+//! MachineOSConfig controls and whose [gate](crate::gate) is open. Such a build of a pre-built image
+//! permits that image in any repository.
 
 use std::collections::BTreeSet;
 
+use crate::gate::Gate;
 use mosb_api::rollout::{History, HistoryEntry, NodeTarget, PinnedBuild};
 use mosb_api::{AnnotationError, MachineOsBuild, MachineOsConfig, RenderedName, labels};
 use mosb_image::{Digest, ImageRef, PinnedRef};
@@ -44,7 +46,7 @@ pub struct Pin<'a> {
 /// A build, and what machines run with it.
 pub type Found = (PinnedBuild, NodeTarget);
 
-/// A build that was in service, or any that is this MachineOSConfig's.
+/// A build that was in service, or one of this MachineOSConfig that may be.
 pub fn by_pin(
     config: &MachineOsConfig,
     builds: &[MachineOsBuild],
@@ -83,6 +85,11 @@ pub fn by_pin(
                 target.image.digest()
             ),
         ));
+    }
+    let gate = Gate::recorded(config, build, &target.image.to_string());
+    if !gate.is_open() {
+        let message = gate.message(&config.spec.machine_config_pool.name, pin);
+        return Err(TargetError::new("NotInService", format!("{annotation}: {message}")));
     }
     Ok((pin.clone(), target))
 }

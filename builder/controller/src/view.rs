@@ -58,7 +58,8 @@ impl PoolView {
             | PoolReason::NoPool(_)
             | PoolReason::NestedRepository(_)
             | PoolReason::MixedPlatforms(_)
-            | PoolReason::Unreconcilable(_) => PoolPhase::Blocked,
+            | PoolReason::Unreconcilable(_)
+            | PoolReason::NotInService { .. } => PoolPhase::Blocked,
             PoolReason::Problem(problem) => match problem.class {
                 ErrorClass::Transient => PoolPhase::Progressing,
                 ErrorClass::InvalidInput | ErrorClass::Rejected | ErrorClass::Internal => {
@@ -83,6 +84,7 @@ impl PoolView {
             | PoolReason::Pending { .. }
             | PoolReason::Building { .. }
             | PoolReason::Confirming(_)
+            | PoolReason::Checking(_)
             | PoolReason::Waiting { .. } => PoolPhase::Progressing,
         }
     }

@@ -6,6 +6,8 @@ pub mod render;
 
 pub mod plan;
 
+pub mod image_checks;
+
 pub mod payload;
 
 pub mod containerfile;

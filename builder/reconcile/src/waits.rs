@@ -103,6 +103,9 @@ pub const FAILED_NODE_PROBE: Duration = seconds(30);
 
 /// Between two attempts at a build, the longest.
 pub const BUILD_ATTEMPT_MAX: Duration = seconds(600);
+/// After checks kept an image out of service: what they compare it with, as the version of the API
+/// server, changes without an event.
+pub const IMAGE_RECHECK: Duration = seconds(600);
 /// Between two requests for the log of a container that began, until the kubelet serves it.
 pub const KUBELET_LOG: Duration = millis(200);
 /// After the result of a build pod could not be written to its ConfigMap.

@@ -3,11 +3,12 @@
 use super::*;
 
 /// The events of type Warning.
-const WARNINGS: [&str; 7] = [
+const WARNINGS: [&str; 8] = [
     "BuildDegraded",
     "BuildFailed",
     "BuildInterrupted",
     "ConfigReconcileFailed",
+    "ImageHeld",
     "JobFailed",
     "PreBuiltImageMissing",
     "PreparedBaseMissing",

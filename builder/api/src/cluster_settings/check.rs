@@ -57,16 +57,37 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     }
     proxy(settings)?;
     job(settings)?;
+    image_checks(settings)?;
     settings.boot_images.check().map_err(|(field, problem)| wrong(field, problem))?;
     rollout(settings)
 }
 
 /// A mirror that is unavailable for that many tries has a permanent failure.
 const MAX_RUN_RETRIES: u32 = 10;
+/// Each is compared with all packages of an image.
+const MAX_HELD_PACKAGES: usize = 100;
 /// A week.
 const MAX_STREAM_MINUTES: u16 = 10_080;
 const PLACE: &str = "want host[:port][/path], or *.domain as a source, without a tag";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+
+fn image_checks(settings: &ClusterSettings) -> Checked {
+    let checks = &settings.checks;
+    if checks.max_size_mib == Some(0) {
+        return Err(wrong("checks.maxSizeMiB", "want at least 1"));
+    }
+    if checks.held_packages.len() > MAX_HELD_PACKAGES {
+        return Err(wrong("checks.heldPackages", format!("want at most {MAX_HELD_PACKAGES}")));
+    }
+    let is_word = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+    for (name, version) in &checks.held_packages {
+        if !is_word(name) || !is_word(version) {
+            let field = format!("checks.heldPackages.{name}");
+            return Err(wrong(field, "want the version of a package, without blanks"));
+        }
+    }
+    Ok(())
+}
 
 fn base_stream(settings: &ClusterSettings) -> Checked {
     if let Some(text) = &settings.base_stream {

@@ -3,6 +3,7 @@
 mod base_stream;
 mod boot_images;
 mod check;
+mod image_checks;
 mod job;
 mod merged;
 mod proxy;
@@ -22,6 +23,7 @@ use super::yaml::{self, YamlError};
 pub use base_stream::BaseStream;
 pub use boot_images::{BootImageSettings, MachineManager, StubReference};
 pub use check::is_host;
+pub use image_checks::ImageCheckSettings;
 pub use job::{
     ContainerResources, ControlPlaneBuilds, Deadlines, ImagePullPolicy, JobSettings, Resources,
     StorageDriver, Toleration, UserNamespaces,
@@ -83,6 +85,8 @@ pub struct ClusterSettings {
     pub builders: Vec<ImageBuilderType>,
     /// The settings of build Jobs.
     pub job: JobSettings,
+    /// How images are checked before they come into service.
+    pub checks: ImageCheckSettings,
     /// How images are brought to machines.
     pub rollout: RolloutLimits,
     /// What new machines of pools are given.
@@ -110,6 +114,7 @@ impl Default for ClusterSettings {
             pull_secrets: Vec::new(),
             builders: vec![ImageBuilderType::Job, ImageBuilderType::CustomPod],
             job: JobSettings::default(),
+            checks: ImageCheckSettings::default(),
             rollout: RolloutLimits::default(),
             user_data: UserDataSettings::default(),
             boot_images: BootImageSettings::default(),

@@ -4,6 +4,7 @@ use super::DecisionBuilder;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
 use mosb_api::{Condition, MachineOsBuild, MachineOsBuildStatus, condition, labels};
+use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{ConditionUpdate, EventReason, PRE_BUILT_IMAGE_SEEDED, SEEDED};
@@ -26,6 +27,11 @@ impl DecisionBuilder<'_> {
         let (Some(build), Some(image)) = (build, image) else {
             return Ok(None);
         };
+        let text = build.status.image().unwrap_or_default();
+        if matches!(Gate::recorded(self.config, build, text), Gate::Rejected(_)) {
+            // The pool's own image is built instead.
+            return Ok(None);
+        }
         match self.image_status(&image, build)? {
             ImageStatus::Present(_) => self.advance(build).map(Some),
             ImageStatus::Missing => Ok(None),

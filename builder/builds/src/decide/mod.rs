@@ -17,6 +17,7 @@
 //! | `prepared_base` | what a build that must run something is made on |
 //! | `start_workload` | which objects are created before a workload |
 //! | `finish_attempt` | the result of a build, from the end of its workload |
+//! | `promotion` | whether the image of a build comes into service |
 //! | `archive_logs` | which logs are archived |
 //! | `annotations` | the values in annotations of builds and workloads |
 //! | `attempt_failure` | whether and when a failed attempt is retried |
@@ -39,6 +40,7 @@ mod live_from;
 mod opt_in;
 mod prepared_base;
 mod progress;
+mod promotion;
 mod report_status;
 mod rollout_disabled;
 mod seed;
@@ -324,6 +326,7 @@ fn needs(lookup: Lookup) -> Decision {
     let reason = match &lookup {
         Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
         Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
+        Lookup::Checks(lookup) => PoolReason::Checking(lookup.image.to_string()),
         Lookup::Result { build } => PoolReason::Preparing(build.to_string()),
     };
     Decision::looking_up(lookup, reason)

@@ -29,16 +29,18 @@ impl<'a> DecisionBuilder<'a> {
     pub(super) fn advance(&mut self, build: &'a MachineOsBuild) -> Result<PoolReason, Lookup> {
         self.supersede(Some(build));
         if !self.is_ours(build) {
-            self.report_status(build, &build.status);
+            let promotion = self.promotion(build, &build.status)?;
+            self.report_status(build, &build.status, promotion.as_ref());
             return Ok(PoolReason::UpToDate(self.image_of(&build.status)));
         }
         match self.build_progress(build)? {
             BuildProgress::State(status, reason) => {
-                self.report_status(build, &status);
+                let promotion = self.promotion(build, &status)?;
+                self.report_status(build, &status, promotion.as_ref());
                 if build.status.image().is_none() && status.image().is_some() {
                     self.clean_up(build);
                 }
-                Ok(reason)
+                Ok(promotion.and_then(|promotion| promotion.held()).unwrap_or(reason))
             }
             BuildProgress::InputsChanged(planned) => {
                 self.actions.clear();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::DecisionBuilder;
+use super::promotion::Promotion;
 use crate::action::Action;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
@@ -134,18 +135,25 @@ fn push_config_status(
 }
 
 impl DecisionBuilder<'_> {
-    /// Updates the status of MachineOSConfig and pool for the desired build.
-    pub(super) fn report_status(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+    /// Updates the status of MachineOSConfig and pool for the desired build. `promotion`: of
+    /// its image, if it has one.
+    pub(super) fn report_status(
+        &mut self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+        promotion: Option<&Promotion>,
+    ) {
         self.annotate_config(build);
         let before = self.actions.len();
-        self.update_pool_status(build, status);
+        self.update_pool_status(build, status, promotion);
         let pool = self.actions.split_off(before);
         if !self.is_blocked {
             // `Blocked` may be set because the pool can't be written, so clear it only after that
             // write.
-            self.update_config_status(build, status, pool.is_empty());
+            self.update_config_status(build, status, promotion, pool.is_empty());
         }
         self.actions.extend(pool);
+        self.record_stages(build, promotion);
     }
 
     /// The same for a pre-built image. The annotation comes last: it marks the image as in service.
@@ -153,10 +161,14 @@ impl DecisionBuilder<'_> {
         &mut self,
         build: &MachineOsBuild,
         status: &MachineOsBuildStatus,
+        promotion: Option<&Promotion>,
     ) {
-        self.update_config_status(build, status, true);
-        self.annotate_config(build);
-        self.update_pool_status(build, status);
+        self.update_config_status(build, status, promotion, true);
+        if promotion.is_some_and(Promotion::is_open) {
+            self.annotate_config(build);
+            self.update_pool_status(build, status, promotion);
+        }
+        self.record_stages(build, promotion);
     }
 
     /// Clears `Blocked` before an image is in service.
@@ -232,6 +244,7 @@ impl DecisionBuilder<'_> {
         &mut self,
         build: &MachineOsBuild,
         status: &MachineOsBuildStatus,
+        promotion: Option<&Promotion>,
         is_over: bool,
     ) {
         let conditions = &self.config.status.conditions;
@@ -242,6 +255,10 @@ impl DecisionBuilder<'_> {
             update.push(NOT_BLOCKED);
         }
         update.extend(self.seeded_condition(build, status));
+        if let Some(promotion) = promotion {
+            self.emit_held_event(build, promotion);
+        }
+        update.extend(promotion.into_iter().flat_map(Promotion::conditions));
         let left_out = self.left_out();
         match &left_out {
             Some(message) => update.push(ConditionUpdate {
@@ -285,14 +302,19 @@ impl DecisionBuilder<'_> {
             }),
             Support::Yes | Support::No | Support::Forbidden | Support::Unknown => {}
         }
-        let service =
-            status.image().map(|image| CurrentImage { image, build: &build.metadata.name });
+        let image = status.image().filter(|_| promotion.is_some_and(Promotion::is_open));
+        let service = image.map(|image| CurrentImage { image, build: &build.metadata.name });
         if let Some(status) = config_status(self.config, service, &update, self.now) {
             push_config_status(self.config, &status, &mut self.actions);
         }
     }
 
-    fn update_pool_status(&mut self, build: &MachineOsBuild, status: &MachineOsBuildStatus) {
+    fn update_pool_status(
+        &mut self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+        promotion: Option<&Promotion>,
+    ) {
         let name = &build.metadata.name;
         let failed = condition(&status.conditions, BuildCondition::Failed.as_str());
         let state = match status.state() {
@@ -321,7 +343,7 @@ impl DecisionBuilder<'_> {
             self.actions.push(object::replace_conditions(metadata, &conditions));
         }
         let key = labels::NEWEST_IMAGE_EQUIVALENT_CONFIG;
-        if let Some(image) = status.image()
+        if let Some(image) = status.image().filter(|_| promotion.is_some_and(Promotion::is_open))
             && metadata.annotation(key) != Some(image)
         {
             let mut patch = Patch::default();

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use super::component::{Component, component};
 use super::desired_build::DesiredBuild;
+use super::promotion::Promotion;
 use super::{Decision, DecisionBuilder, Unavailable, is_reported, needs, pull_of, report_status};
 use crate::action::{Action, new_object};
 use crate::lookup::{ImageStatus, Lookup, Pull};
@@ -263,12 +264,17 @@ impl<'a> DecisionBuilder<'a> {
         };
         self.supersede(Some(build));
         self.write_build(build, status.clone());
+        let promotion = self.promotion(build, &status)?;
         let metadata = &self.config.metadata;
-        if metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD) != Some(name) {
+        let is_open = promotion.as_ref().is_some_and(Promotion::is_open);
+        if is_open && metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD) != Some(name) {
             let note = format!("{} was built elsewhere, and is in service", seed.image);
             self.emit_config_event(EventReason::PreBuiltImageSeeded, build.metadata.uid(), note);
         }
-        self.report_seeded_status(build, &status);
+        self.report_seeded_status(build, &status, promotion.as_ref());
+        if let Some(held) = promotion.and_then(|promotion| promotion.held()) {
+            return Ok(held);
+        }
         self.seed = None;
         Ok(seeding)
     }

@@ -5,6 +5,7 @@
 
 mod build_request;
 mod builders;
+mod image_checks;
 mod os_change;
 mod packages;
 mod plan;
@@ -22,6 +23,7 @@ use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull};
 use super::observe::result_in;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
+use mosb_api::image_checks::CheckName;
 use mosb_api::{BuildName, RenderedName};
 use mosb_build::JobResult;
 use mosb_cluster::resolver::{
@@ -29,6 +31,7 @@ use mosb_cluster::resolver::{
     while_held,
 };
 use mosb_image::PinnedRef;
+use mosb_plan::image_checks::Verdict;
 use mosb_reconcile::{Error, Problem};
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;
@@ -57,6 +60,12 @@ pub async fn resolve(
                 let asked = confirm(resolver, image, secret, pull);
                 let found = resolver.limits.with_timeout(|| image.to_string(), asked).await;
                 LookupResult::Exists(image.clone(), found)
+            }
+            Lookup::Checks(lookup) => {
+                let asked = image_checks::verdicts(resolver, lookup);
+                let what = || format!("checks of {}", lookup.image);
+                let found = resolver.limits.with_timeout(what, asked).await;
+                LookupResult::Checks(lookup.image.clone(), found)
             }
             Lookup::OsImage { rendered } => {
                 let asked = async { Ok(get_rendered_config(resolver, rendered.as_str()).await?) };
@@ -92,6 +101,13 @@ pub async fn resolve(
                     Err(error) => ImageStatus::Unknown(unknown_image(error.into_problem()?)),
                 };
                 snapshot.lookup_results.exists.insert(image, status);
+            }
+            LookupResult::Checks(image, found) => {
+                let found = match found {
+                    Ok(found) => Ok(found),
+                    Err(error) => Err(error.into_problem()?),
+                };
+                snapshot.lookup_results.checks.insert(image, found);
             }
             LookupResult::OsImage(rendered, named) => {
                 let named = match named {
@@ -172,6 +188,7 @@ async fn result(resolver: &Resolver, build: &BuildName) -> Result<Option<JobResu
 enum LookupResult {
     Plan(Result<Box<(Planned, Arc<CachedPlan>)>, LookupError>),
     Exists(PinnedRef, Result<Option<Confirmed<PinnedRef>>, LookupError>),
+    Checks(PinnedRef, Result<Vec<(CheckName, Verdict)>, LookupError>),
     OsImage(RenderedName, Result<String, LookupError>),
     Result(BuildName, Result<Option<JobResult>, LookupError>),
 }

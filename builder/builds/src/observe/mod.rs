@@ -164,6 +164,7 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         machine_config_daemon: cache.daemon_sets.get(DAEMON).is_some(),
         user_namespaces: if never { Support::Forbidden } else { facts.user_namespaces },
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
+        checks: settings.as_ref().map(|settings| settings.checks.clone()),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(cache),
         prepared_bases: prepared_bases(cache),

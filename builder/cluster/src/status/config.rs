@@ -16,6 +16,12 @@ pub const MIXED_PLATFORMS: &str = "MixedPlatforms";
 /// Condition type: warnings about the image.
 pub const WARNINGS: &str = "Warnings";
 
+/// Condition type: whether the image of the newest build is in service.
+pub const IMAGE_IN_SERVICE: &str = "ImageInService";
+
+/// Condition type: what the checks of the image of the newest build found.
+pub const IMAGE_CHECKED: &str = "ImageChecked";
+
 /// The desired content of one of our conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConditionUpdate<'a> {

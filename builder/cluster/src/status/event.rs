@@ -59,6 +59,8 @@ event_reasons! {
     /// The MachineOSConfig can't be built.
     ConfigReconcileFailed = Warning "ConfigReconcileFailed",
     ConfigDeleted = Normal "ConfigDeleted",
+    /// A built image is kept out of service.
+    ImageHeld = Warning "ImageHeld",
     /// A prepared base that is recorded is not in the registry, and is made again.
     PreparedBaseMissing = Warning "PreparedBaseMissing",
     /// The tag of the pool's base names a newer image.
@@ -166,6 +168,7 @@ mod tests {
             (ConfigReconciled, "ConfigReconciled", Normal),
             (ConfigReconcileFailed, "ConfigReconcileFailed", Warning),
             (ConfigDeleted, "ConfigDeleted", Normal),
+            (ImageHeld, "ImageHeld", Warning),
             (PreparedBaseMissing, "PreparedBaseMissing", Warning),
             (NewerBase, "NewerBase", Normal),
             (BaseRecorded, "BaseRecorded", Normal),

@@ -25,7 +25,7 @@ fn build(name: &str, version: &str) -> MachineOsBuild {
     serde_json::from_value(json!({
         "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineOSBuild",
         "metadata": { "name": name, "ownerReferences": [controller],
-            "annotations": { "mosb.dev/base-version": version } },
+            "annotations": { "mosb.dev/base-version": version, "mosb.dev/stage": "replaced" } },
         "spec": { "machineConfig": { "name": format!("rendered-worker-{}", "0".repeat(32)) },
             "machineOSConfig": { "name": "worker" }, "renderedImagePushSpec": "quay.io/os/worker:1" },
         "status": { "digestedImagePushSpec": image(name),

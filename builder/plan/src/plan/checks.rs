@@ -174,7 +174,7 @@ fn unsealed(facts: Facts<'_>) -> Result<(), Error> {
 }
 
 /// A unified kernel, where `bootc container ukify` and kernel-install put it.
-fn unified_kernel(tree: &BaseTree) -> Option<String> {
+pub(crate) fn unified_kernel(tree: &BaseTree) -> Option<String> {
     let kernels = tree.children(MODULES).into_iter();
     let kernels = kernels.map(|(name, _)| format!("{MODULES}/{}", String::from_utf8_lossy(name)));
     kernels.chain(["boot/EFI/Linux".to_owned()]).find_map(|directory| {

@@ -38,6 +38,7 @@ pub use build_context::{
 };
 pub use build_plan::{BuildPlan, BuildRequest, Pinned, Stage};
 pub use checks::CheckError;
+pub(crate) use checks::unified_kernel;
 pub use draft::{Draft, parse_ignition};
 pub use explain::secret_files;
 pub use inputs::{FORMAT, Inputs};

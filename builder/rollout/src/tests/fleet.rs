@@ -270,6 +270,8 @@ impl Fleet {
             build.spec.machine_config.name = rendered(number);
             build.status.digested_image_push_spec = image(of).to_string();
             let annotations = &mut build.metadata.annotations;
+            // It was in service, so no gate keeps machines from it.
+            annotations.insert(labels::STAGE.to_owned(), "replaced".to_owned());
             if of != number {
                 annotations.insert(labels::ADOPTED_FROM.to_owned(), pin(of).name);
             }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::machine_state::MachineState;
 use crate::snapshot::RolloutSnapshot;
+use mosb_api::promotion::Stage;
 use mosb_api::rollout::{History, PinnedBuild};
 use mosb_api::{MachineOsBuild, labels};
 use mosb_image::{Digest, PinnedRef};
@@ -43,6 +44,10 @@ pub struct BuildView {
     /// `Prepared`, `Building`, `Failed`, `Interrupted` or `Succeeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// How far the image is on its way to service, `built`, `checked`, `rejected`, `in-service` or `replaced`;
+    /// none if that is not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
     /// When it was built, or came into service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -138,6 +143,7 @@ fn of_build(build: &MachineOsBuild) -> BuildView {
         machine_part: metadata.annotation(labels::MACHINE_PART).and_then(|part| part.parse().ok()),
         image: status.image().map(str::to_owned),
         state: status.state().map(|state| state.as_str().to_owned()),
+        stage: Stage::of(metadata),
         time: times.into_iter().flatten().next().map(|time| time.0),
         ..BuildView::default()
     }

@@ -10,6 +10,7 @@ mod machine_parts;
 mod others;
 mod prepared;
 mod problems;
+mod promotion;
 mod property;
 mod reuse;
 mod rollout_disabled;

@@ -199,7 +199,10 @@ fn a_pre_built_image_is_no_base() {
             base.of.contains(&image)
                 && base.stock.as_deref() == Some("quay.io/release/os@sha256:01")
         }),
-        Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => false,
+        Lookup::Exists { .. }
+        | Lookup::Checks(_)
+        | Lookup::OsImage { .. }
+        | Lookup::Result { .. } => false,
     });
     assert!(asked);
 }

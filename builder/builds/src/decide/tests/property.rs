@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::fake_cluster::*;
 use super::fake_seed::*;
+use super::promotion::verdict;
 use crate::*;
+use mosb_api::image_checks::CheckName;
 use mosb_api::*;
 use mosb_types::ErrorClass;
 
@@ -35,6 +37,11 @@ enum Deed {
     Recreate,
     Rerender,
     DeleteComponent,
+    Promote(bool),
+    DecideAbout(prop::sample::Index, bool),
+    Verdict(CheckName, u8),
+    CheckMode(CheckName, &'static str),
+    Override(CheckName, prop::sample::Index),
     Wait(u16),
     /// A pass of which this many actions are applied.
     Round(u8),
@@ -68,11 +75,21 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => Just(Recreate),
         2 => Just(Rerender),
         1 => Just(DeleteComponent),
+        2 => any::<bool>().prop_map(Promote),
+        3 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, is)| DecideAbout(at, is)),
+        3 => (check_name(), 0u8..3).prop_map(|(check, what)| Verdict(check, what)),
+        1 => (check_name(), prop::sample::select(&["block", "warn", "off"][..]))
+            .prop_map(|(check, mode)| CheckMode(check, mode)),
+        1 => (check_name(), any::<prop::sample::Index>()).prop_map(|(check, at)| Override(check, at)),
         2 => (0u16..400).prop_map(Wait),
         8 => (0u8..5).prop_map(Round),
         2 => Just(Late),
         4 => Just(Settle),
     ]
+}
+
+fn check_name() -> impl Strategy<Value = CheckName> {
+    prop::sample::select(&CheckName::ALL[..2])
 }
 
 fn set_degraded(fake: &mut FakeCluster, is: bool) {
@@ -148,6 +165,35 @@ fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
                 fake.annotate(labels::PRE_BUILT_IMAGE, SEED);
             }
         }
+        Deed::Promote(manual) => {
+            fake.annotate(labels::PROMOTE, if *manual { "manual" } else { "automatic" });
+            fake.touch();
+        }
+        Deed::DecideAbout(at, approved) if !fake.images.is_empty() => {
+            let images: Vec<_> = fake.images.iter().cloned().collect();
+            fake.decide_about(&at.get(&images).to_string(), *approved);
+            fake.touch();
+        }
+        Deed::Verdict(check, what) => {
+            fake.verdicts.insert(*check, verdict(*what));
+            // What is recorded of an image does not change behind it.
+            let version = fake.id();
+            for build in &mut fake.snapshot.builds {
+                build.metadata.annotations.remove(labels::CHECKED);
+                build.metadata.resource_version = Some(version.clone());
+            }
+            fake.touch();
+        }
+        Deed::CheckMode(check, mode) => {
+            fake.annotate(labels::CHECKS, &format!("{}={mode}", check.as_str()));
+            fake.touch();
+        }
+        Deed::Override(check, at) if !fake.images.is_empty() => {
+            let images: Vec<_> = fake.images.iter().cloned().collect();
+            let digest = at.get(&images).digest();
+            fake.annotate(labels::OVERRIDE_CHECK, &format!("{}@{digest}", check.as_str()));
+            fake.touch();
+        }
         Deed::Wait(seconds) => fake.wait(i64::from(*seconds)),
         Deed::Round(most) => *late = fake.round(usize::from(*most)),
         Deed::Late => {
@@ -184,6 +230,12 @@ proptest! {
         }
         // Then every build succeeds, except one that failed before with the same desired state.
         fake.problem = None;
+        fake.config().metadata.annotations.remove(labels::APPROVALS);
+        fake.verdicts.clear();
+        for build in &mut fake.snapshot.builds {
+            build.metadata.annotations.remove(labels::CHECKED);
+        }
+        fake.annotate(labels::PROMOTE, "automatic");
         fake.images.insert(SEED.parse().unwrap());
         set_degraded(&mut fake, false);
         let decision = fake.build();

@@ -141,7 +141,10 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
     assert_eq!(fake.current().metadata.uid, build.metadata.uid);
     let pinned = fake.asked.iter().rev().find_map(|lookup| match lookup {
         Lookup::Plan(plan) => plan.base.clone(),
-        Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => None,
+        Lookup::Exists { .. }
+        | Lookup::Checks(_)
+        | Lookup::OsImage { .. }
+        | Lookup::Result { .. } => None,
     });
     assert_eq!(
         pinned.map(|base| base.to_string()).as_deref(),

@@ -155,7 +155,10 @@ fn the_next_change_is_built_on_the_releases_own_image() {
                 let instead = plan.instead.as_ref().unwrap();
                 instead.of.contains(SEED) && instead.stock.as_deref() == Some(STOCK)
             }
-            Lookup::Exists { .. } | Lookup::OsImage { .. } | Lookup::Result { .. } => false,
+            Lookup::Exists { .. }
+            | Lookup::Checks(_)
+            | Lookup::OsImage { .. }
+            | Lookup::Result { .. } => false,
         };
         assert!(fake.asked.iter().any(on_stock), "{what}");
         assert_eq!(fake.snapshot.components.len(), 1, "{what}: retained");

@@ -6,6 +6,7 @@ use super::fake_cluster::*;
 use super::fake_seed::*;
 use crate::*;
 use mosb_api::*;
+use mosb_cluster::status::IMAGE_CHECKED;
 
 /// The final state, without times and random values.
 fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {
@@ -17,7 +18,9 @@ fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {
     let config = seen.config.as_ref().unwrap();
     let pool = seen.pool.as_ref().unwrap();
     let builds = seen.builds.iter().map(|build| {
-        let metadata = &build.metadata;
+        // An image that is in service is not checked again.
+        let mut metadata = build.metadata.clone();
+        metadata.annotations.remove(labels::CHECKED);
         let status = &build.status;
         (
             metadata.name.clone(),
@@ -37,7 +40,10 @@ fn end(fake: &FakeCluster) -> impl PartialEq + std::fmt::Debug + use<> {
         config.metadata.annotations.clone(),
         config.status.current_image_pull_spec.clone(),
         config.status.machine_os_build.clone(),
-        says(&config.status.conditions),
+        says(&config.status.conditions)
+            .into_iter()
+            .filter(|(kind, ..)| *kind != IMAGE_CHECKED)
+            .collect::<Vec<_>>(),
         (pool.metadata.annotations.clone(), says(&pool.status.conditions)),
         pool.spec.configuration.name.clone(),
     )

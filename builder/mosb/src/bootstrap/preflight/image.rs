@@ -8,8 +8,9 @@ use tokio::sync::watch;
 
 use super::explain::{explain, is_permanent};
 use super::report::{ImageCheck, Kind, Outcome};
-use super::{ImageToCheck, Push, Remedies, compatibility};
+use super::{ImageToCheck, Push, Remedies};
 use mosb_image::{ImageRef, Platform};
+use mosb_plan::image_checks::{self, CheckFailure, Verdict};
 use mosb_plan::plan::{Base, BaseName};
 use mosb_registry::{Client, Error, PullRepository, Resolved, Source};
 
@@ -148,15 +149,30 @@ pub(super) async fn checks(
             return skip(&Kind::OF_IMAGE[3..], "it can't be understood");
         }
     };
-    ended(compatibility::bootable(&base), clock.lap());
+    let bootable = image_checks::labelled_bootable(&base);
+    ended(verdict(Kind::Bootable, bootable), clock.lap());
     let stock = stock.await;
-    let machines = match (&wanted.platform, &*stock) {
+    let stock = (*stock).as_ref().map_err(|why| &**why);
+    let machines = match (&wanted.platform, stock) {
         (Some(platform), _) => Ok((platform, "the machines are")),
         (None, Ok(stock)) => Ok((&stock.config.platform, "the cluster's OS image is")),
-        (None, Err(why)) => Err(&**why),
+        (None, Err(why)) => Err(why),
     };
-    ended(compatibility::architecture(&base, machines), clock.lap());
-    ended(compatibility::release(&base, &wanted.cluster, &stock), clock.lap());
+    let architecture = image_checks::architecture(&base, machines);
+    ended(verdict(Kind::Architecture, architecture), clock.lap());
+    let release = image_checks::release(&base, &wanted.cluster, stock);
+    ended(verdict(Kind::Release, release), clock.lap());
+}
+
+/// A check that clusters make before an image comes into service, too.
+fn verdict(kind: Kind, verdict: Verdict) -> ImageCheck {
+    match verdict {
+        Verdict::Passed(message) => ImageCheck::passed(kind, message),
+        Verdict::Unknown(why) => ImageCheck::skipped(kind, why),
+        Verdict::Failed(CheckFailure { code, message, remedy }) => {
+            ImageCheck::not_passed(kind, Outcome::Failed, code, message, remedy)
+        }
+    }
 }
 
 /// Time since the last check.

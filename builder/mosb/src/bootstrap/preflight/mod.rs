@@ -5,7 +5,6 @@
 //! [`Report`] with an [`ImageCheck`] for each question. Invariants: no upload is left open in a registry,
 //! no message contains a credential, and the checks end within a fixed time.
 
-mod compatibility;
 mod explain;
 mod image;
 mod report;
@@ -16,6 +15,7 @@ use std::time::Duration;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
 
+pub use mosb_plan::image_checks::Cluster;
 pub use report::{CheckedImage, Error, ImageCheck, Kind, Outcome, Report};
 pub use run::check;
 
@@ -40,15 +40,6 @@ pub struct Push {
     pub repo: RepoRef,
     /// A client with the logins that builds push with.
     pub client: Client,
-}
-
-/// The OS image and release of a cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cluster {
-    /// Its own OS image (`baseOSContainerImage`).
-    pub base: Option<ImageRef>,
-    /// Its release (annotation `release-image-version` of the ControllerConfig).
-    pub release: Option<String>,
 }
 
 /// The kind of input that a remedy suggests to change.

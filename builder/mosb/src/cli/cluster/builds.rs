@@ -11,6 +11,7 @@ use crate::cli::context::Session;
 use crate::cli::output::Object;
 use crate::cli::page::{Page, or_none};
 use crate::cli::{ExitCode, Result};
+use mosb_api::promotion::Stage;
 use mosb_controller::ClusterCache;
 use mosb_controller::rollout::{self, BuildView};
 
@@ -101,7 +102,12 @@ fn state_of_build(build: &BuildView) -> String {
         words.push("pinned");
     }
     match build.state.as_deref() {
-        Some("Succeeded") | None => {}
+        Some("Succeeded") | None => match build.stage {
+            Some(Stage::Built | Stage::Checked | Stage::Rejected) if !build.in_service => {
+                words.extend(build.stage.map(Stage::as_str));
+            }
+            _ => {}
+        },
         Some(state) => words.push(state),
     }
     or_none((!words.is_empty()).then(|| words.join(", ")).as_deref())

@@ -1,5 +1,6 @@
 //! The commands that use the API of a cluster, or serve its machines.
 
+pub mod approve;
 pub mod base;
 pub mod boot_images;
 pub mod builds;
@@ -33,6 +34,8 @@ pub enum ClusterCommand {
     Logs(logs::Logs),
     Wait(wait::Wait),
     Builds(builds::Builds),
+    Approve(approve::Approve),
+    Reject(approve::Reject),
     Nodes(nodes::Nodes),
     Ignition(ignition::Ignition),
     ServeIgnition(ignition::ServeIgnition),
@@ -70,6 +73,8 @@ impl ClusterCommand {
             Self::Logs(command) => command.run().await,
             Self::Wait(command) => command.run(session).await,
             Self::Builds(command) => command.run(session).await,
+            Self::Approve(command) => command.run(session).await,
+            Self::Reject(command) => command.run(session).await,
             Self::Nodes(command) => command.run(session).await,
             Self::Ignition(command) => command.run(session).await,
             Self::ServeIgnition(command) => command.run().await,

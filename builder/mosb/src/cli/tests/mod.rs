@@ -18,6 +18,8 @@ use crate::cli::bootstrap::BootstrapResult;
 use crate::cli::build::result::{BuildResult, PrepareResult};
 use crate::cli::cache::{CacheList, CachePrune};
 #[cfg(feature = "cluster")]
+use crate::cli::cluster::approve::ApprovalResult;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::base::{BaseList, BaseRequest};
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::boot_images::{BootImageHistory, BootImagePlan, BootImageRequest};
@@ -98,6 +100,8 @@ fn settings() -> (&'static str, Value) {
 /// The JSON Schemas of all objects, by kind.
 fn schemas() -> BTreeMap<&'static str, Value> {
     [
+        #[cfg(feature = "cluster")]
+        schema::<ApprovalResult>(),
         #[cfg(feature = "cluster")]
         schema::<BaseList>(),
         #[cfg(feature = "cluster")]

@@ -309,6 +309,7 @@ pub fn join_config_with(contents: &Value) -> String {
 fn build(number: u32) -> MachineOsBuild {
     let build = json!({
         "metadata": { "name": format!("build-{number}"), "uid": format!("b{number}"),
+            "annotations": { "mosb.dev/stage": "replaced" },
             "ownerReferences": [{ "kind": "MachineOSConfig", "name": "worker", "uid": "c", "controller": true }] },
         "spec": { "machineConfig": { "name": rendered_name(number) }, "machineOSConfig": { "name": "worker" } },
         "status": { "digestedImagePushSpec": image(number).to_string(), "conditions": [

@@ -41,6 +41,22 @@ impl FakeCluster {
                         let answer = self.planned(&lookup);
                         assert!(seen.lookup_results.plan.replace(answer).is_none(), "asked twice");
                     }
+                    Lookup::Checks(lookup) => {
+                        assert!(
+                            self.confirmed.contains(&lookup.image),
+                            "checked and not confirmed"
+                        );
+                        let passed = || Verdict::Passed("as it must be".to_owned());
+                        let verdict = |check| {
+                            (check, self.verdicts.get(&check).cloned().unwrap_or_else(passed))
+                        };
+                        let found = match &self.registry_problem {
+                            Some(problem) => Err(problem.clone()),
+                            None => Ok(lookup.checks.iter().copied().map(verdict).collect()),
+                        };
+                        let twice = seen.lookup_results.checks.insert(lookup.image, found);
+                        assert!(twice.is_none(), "asked twice");
+                    }
                     Lookup::Exists { image, secret, pull } => {
                         assert_eq!(secret, "push");
                         let push = &self.snapshot.config.as_ref().unwrap().spec;

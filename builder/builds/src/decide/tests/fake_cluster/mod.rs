@@ -15,6 +15,7 @@ use serde_json::json;
 use super::server::owner_of;
 use crate::workload::{Workload, observe};
 use crate::*;
+use mosb_api::image_checks::CheckName;
 use mosb_api::openshift_build::OpenShiftBuildStatus;
 use mosb_api::rollout::MachinePart;
 use mosb_api::*;
@@ -24,6 +25,7 @@ use mosb_build::result::{
 };
 use mosb_cluster::status::{EventReason, IMAGE_BUILD_DEGRADED};
 use mosb_image::{Digest, ImageRef, PinnedRef, RepoRef};
+use mosb_plan::image_checks::Verdict;
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Event;
 use mosb_registry::Confirmed;
@@ -45,6 +47,10 @@ pub struct FakeCluster {
     pub images: BTreeSet<PinnedRef>,
     /// Images that the registry ever confirmed.
     pub confirmed: BTreeSet<PinnedRef>,
+    /// Images that were in service.
+    pub served: BTreeSet<String>,
+    /// What the checks of images find; they pass otherwise.
+    pub verdicts: BTreeMap<CheckName, Verdict>,
     /// Emitted events, in order.
     pub events: Vec<Event>,
     pub names: BTreeSet<String>,
@@ -98,6 +104,8 @@ impl FakeCluster {
             now: "2026-01-01T00:00:00.25Z".parse().unwrap(),
             images: BTreeSet::new(),
             confirmed: BTreeSet::new(),
+            served: BTreeSet::new(),
+            verdicts: BTreeMap::new(),
             events: Vec::new(),
             names: BTreeSet::new(),
             problem: None,
@@ -126,6 +134,7 @@ impl FakeCluster {
         };
         fake.snapshot.name = "worker".to_owned();
         fake.snapshot.cluster.namespace = "ns".to_owned();
+        fake.snapshot.cluster.checks = Some(Default::default());
         fake.nodes(&[("linux/amd64", &[])]);
         let mut pool =
             MachineConfigPool { metadata: fake.metadata("worker"), ..MachineConfigPool::default() };
@@ -225,6 +234,12 @@ impl FakeCluster {
     pub fn annotate(&mut self, key: &str, value: &str) {
         let config = self.config();
         config.metadata.annotations.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// The MachineOSConfig has another version, so that what was decided before is rejected.
+    pub fn touch(&mut self) {
+        let version = self.id();
+        self.config().metadata.resource_version = Some(version);
     }
 
     pub fn annotation(&self, key: &str) -> Option<&str> {

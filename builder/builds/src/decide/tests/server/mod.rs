@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 
 use super::fake_cluster::FakeCluster;
 use crate::action::{Action, BuildEffect};
+use mosb_api::image_checks::{CheckMode, CheckModes, CheckName};
+use mosb_api::promotion::Approvals;
 use mosb_api::*;
 use mosb_cluster::kinds;
 use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, ROLLOUT_DEGRADED};
 use mosb_image::PinnedRef;
+use mosb_plan::image_checks::Verdict;
 use mosb_reconcile::write::{NewObject, NewStatus, Patch, Target};
 use workloads::let_go;
 pub use workloads::{metadata_of, owner_of};
@@ -199,6 +202,14 @@ impl FakeCluster {
                 let known = *image == config.status.current_image_pull_spec
                     || builds.any(|b| b.status.image() == Some(image));
                 assert!(known, "no build says {image}");
+                if *image != config.status.current_image_pull_spec {
+                    assert!(
+                        self.served.contains(image) && !is_rejected(&config.metadata, image)
+                            || may_be_in_service(&config.metadata, image, &self.verdicts),
+                        "{image} passed its gate"
+                    );
+                    self.served.insert(image.clone());
+                }
                 assert!(status.observed_generation >= config.status.observed_generation);
                 config.status = status;
             }
@@ -290,6 +301,33 @@ pub fn next_version(
     }
     versions.insert(target.uid.clone(), new.clone());
     Some(new)
+}
+
+fn is_rejected(config: &Metadata, image: &str) -> bool {
+    let digest = image.parse::<PinnedRef>().unwrap().digest();
+    let approvals = Approvals::of(config).unwrap();
+    approvals.find(digest).is_some_and(|decided| !decided.approved)
+}
+
+/// Whether an image may come into service for the first time: its checks passed or are overridden,
+/// nobody rejected it, and it was approved where that is asked for.
+fn may_be_in_service(
+    config: &Metadata,
+    image: &str,
+    verdicts: &BTreeMap<CheckName, Verdict>,
+) -> bool {
+    let digest = image.parse::<PinnedRef>().unwrap().digest();
+    let overrides = config.annotation(labels::OVERRIDE_CHECK).unwrap_or_default();
+    let is_failed = |(check, verdict): (&CheckName, &Verdict)| {
+        let modes = CheckModes::of(config, &BTreeMap::new()).unwrap();
+        matches!(verdict, Verdict::Failed(_))
+            && modes.get(*check) == CheckMode::Block
+            && !overrides.contains(&format!("{}@{digest}", check.as_str()))
+    };
+    let is_approved = Approvals::of(config).unwrap().find(digest).is_some();
+    !verdicts.iter().any(is_failed)
+        && !is_rejected(config, image)
+        && (is_approved || config.annotation(labels::PROMOTE) != Some("manual"))
 }
 
 /// The rules of the real CRD (`docs/reference/api.md`, MachineOSBuild); reported images must exist

@@ -1,12 +1,20 @@
-//! Whether an image is compatible with the machines of a cluster, according to its labels. Pure.
+//! Whether an image is of the cluster's release, as labels say it.
 
 use std::collections::BTreeMap;
 
-use super::Cluster;
-use super::report::{ImageCheck, Kind, Outcome};
+use super::{CheckFailure, Verdict};
+use crate::plan::Base;
 use mosb_api::labels;
-use mosb_image::{Digest, ImageRef, Platform};
-use mosb_plan::plan::Base;
+use mosb_image::{Digest, ImageRef};
+
+/// The OS image and release of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its own OS image (`baseOSContainerImage`).
+    pub base: Option<ImageRef>,
+    /// Its release (annotation `release-image-version` of the ControllerConfig).
+    pub release: Option<String>,
+}
 
 /// Label that the on-cluster builder of older releases set.
 const RELEASE_VERSION: &str = "releaseversion";
@@ -15,58 +23,14 @@ const RELEASE_VERSION: &str = "releaseversion";
 const VERSIONS: [&str; 3] =
     ["io.openshift.build.versions", "org.opencontainers.image.version", "version"];
 
-/// Checks that the image has a label of bootable images.
-pub(super) fn bootable(image: &Base) -> ImageCheck {
-    if image.is_bootable() {
-        ImageCheck::passed(Kind::Bootable, "it is labelled as an image that machines boot")
-    } else {
-        ImageCheck::not_passed(
-            Kind::Bootable,
-            Outcome::Failed,
-            "not-bootable",
-            format!(
-                "{} has neither of the labels containers.bootc and ostree.bootable: machines don't boot it",
-                image.image
-            ),
-            "build it on the cluster's OS image, or on another bootable one",
-        )
-    }
-}
-
-/// Checks the architecture. `wanted` is the machines' platform with its source, or the reason why
-/// it is unknown.
-pub(super) fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> ImageCheck {
-    let is = &image.config.platform;
-    let (wanted, who) = match wanted {
-        Ok(wanted) => wanted,
-        Err(why) => {
-            let message = format!("it is for {is}, and what the machines are is not known: {why}");
-            return ImageCheck::skipped(Kind::Architecture, message);
-        }
-    };
-    // The variant is not compared, because many configs omit it.
-    if wanted.os() == is.os() && wanted.architecture() == is.architecture() {
-        ImageCheck::passed(Kind::Architecture, format!("it is for {is}, as {who}"))
-    } else {
-        ImageCheck::not_passed(
-            Kind::Architecture,
-            Outcome::Failed,
-            "platform-missing",
-            format!("{} is for {is}, not for {wanted} as {who}", image.image),
-            format!("build it for {wanted}"),
-        )
-    }
-}
-
 /// Checks the release. `stock` is the cluster's own OS image, or the reason why it can't be read.
-pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, String>) -> ImageCheck {
+pub fn release(image: &Base, cluster: &Cluster, stock: Result<&Base, &str>) -> Verdict {
     let image_labels = &image.config.labels;
     if let Some(base) = &cluster.base
         && let Some(digest) = base.digest()
         && built_on(image) == Some(digest)
     {
-        let message = "it was built on the cluster's own OS image";
-        return ImageCheck::passed(Kind::Release, message);
+        return Verdict::Passed("it was built on the cluster's own OS image".to_owned());
     }
     if let (Some(built), Some(release)) = (image_labels.get(RELEASE_VERSION), &cluster.release)
         && let (Some(of), Some(wanted)) = (minor(built), minor(release))
@@ -75,35 +39,26 @@ pub(super) fn release(image: &Base, cluster: &Cluster, stock: &Result<Base, Stri
     }
     let stock = match stock {
         Ok(stock) => stock,
-        Err(why) => return ImageCheck::skipped(Kind::Release, why.clone()),
+        Err(why) => return Verdict::Unknown(why.to_owned()),
     };
     match (version(image_labels), version(&stock.config.labels)) {
         (Some(is), Some(wanted)) => compare(&image.image, is, wanted, cluster),
-        (None, _) => ImageCheck::skipped(Kind::Release, "it has no label with an OS version"),
+        (None, _) => Verdict::Unknown("it has no label with an OS version".to_owned()),
         (_, None) => {
-            let message = "the cluster's OS image has no label with an OS version";
-            ImageCheck::skipped(Kind::Release, message)
+            Verdict::Unknown("the cluster's OS image has no label with an OS version".to_owned())
         }
     }
 }
 
-fn compare(
-    image: &str,
-    is: (&str, String),
-    wanted: (&str, String),
-    cluster: &Cluster,
-) -> ImageCheck {
+fn compare(image: &str, is: (&str, String), wanted: (&str, String), cluster: &Cluster) -> Verdict {
     if is.1 == wanted.1 {
-        let message = format!("it is of {}, the cluster of {}", is.0, wanted.0);
-        return ImageCheck::passed(Kind::Release, message);
+        return Verdict::Passed(format!("it is of {}, the cluster of {}", is.0, wanted.0));
     }
     let on = match &cluster.base {
         Some(base) => format!("build it again on {base}"),
         None => "build it again on the cluster's OS image".to_owned(),
     };
-    ImageCheck::not_passed(
-        Kind::Release,
-        Outcome::Failed,
+    CheckFailure::found(
         "release-differs",
         format!("{image} is of {}, and the cluster is of {}", is.0, wanted.0),
         format!("{on}, or install the release that it was built for"),
@@ -147,6 +102,3 @@ fn minor(release: &str) -> Option<String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     (number(major) && number(minor)).then(|| format!("{major}.{minor}"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,339 @@
+//! The checks of an image before it comes into service: their names, what a failed one does, and the
+//! record of their results.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::annotation::AnnotationError;
+use super::{Metadata, labels};
+use mosb_image::Digest;
+
+/// Raised if a check finds something else than before, so that images that are not in service yet are
+/// checked again.
+const FORMAT: u32 = 1;
+/// The most bytes that are read of a record.
+const LIMIT: usize = 32 * 1024;
+/// The most characters of a message in a record.
+const MAX_MESSAGE: usize = 500;
+
+/// A built-in check of an image.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckName {
+    /// The layers of its base are its lowest layers.
+    BaseLayers,
+    /// Machines boot it.
+    Bootable,
+    /// It is for the machines' architecture.
+    Architecture,
+    /// It is of the cluster's release.
+    Release,
+    /// Its kubelet works with the API server.
+    KubeletSkew,
+    /// Packages that the settings hold have their version.
+    PackagesHeld,
+    /// It is not larger than the settings allow.
+    Size,
+}
+
+impl CheckName {
+    pub const ALL: [Self; 7] = [
+        Self::BaseLayers,
+        Self::Bootable,
+        Self::Architecture,
+        Self::Release,
+        Self::KubeletSkew,
+        Self::PackagesHeld,
+        Self::Size,
+    ];
+
+    /// As settings, annotations and records spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BaseLayers => "base-layers",
+            Self::Bootable => "bootable",
+            Self::Architecture => "architecture",
+            Self::Release => "release",
+            Self::KubeletSkew => "kubelet-skew",
+            Self::PackagesHeld => "packages-held",
+            Self::Size => "size",
+        }
+    }
+
+    /// What a failed check does if nothing sets it. What no machine can run, and what the settings limit,
+    /// is kept out of service.
+    fn default_mode(self) -> CheckMode {
+        match self {
+            Self::BaseLayers | Self::Architecture | Self::PackagesHeld | Self::Size => {
+                CheckMode::Block
+            }
+            Self::Bootable | Self::Release | Self::KubeletSkew => CheckMode::Warn,
+        }
+    }
+}
+
+/// What a failed check does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckMode {
+    /// The image stays out of service.
+    Block,
+    /// It is reported.
+    Warn,
+    /// The check is not made.
+    Off,
+}
+
+impl CheckMode {
+    const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Off];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Warn => "warn",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// What failed checks do, by check.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckModes(BTreeMap<CheckName, CheckMode>);
+
+impl CheckModes {
+    /// Those of a pool: of its MachineOSConfig (annotation `mosb.dev/checks`, such as
+    /// `size=block,release=off`), else of the settings.
+    ///
+    /// # Errors
+    /// The annotation has another form, or names a check or a mode that does not exist.
+    pub fn of(
+        config: &Metadata,
+        settings: &BTreeMap<CheckName, CheckMode>,
+    ) -> Result<Self, AnnotationError> {
+        let mut modes = settings.clone();
+        let text = config.annotation(labels::CHECKS).unwrap_or_default();
+        for word in words(text) {
+            let wrong = |cause: String| {
+                let names = CheckName::ALL.map(CheckName::as_str).join(", ");
+                let remedy =
+                    format!("write CHECK=block, warn or off, with commas; the checks are {names}");
+                AnnotationError::new(labels::CHECKS, text, cause, remedy)
+            };
+            let (name, mode) =
+                word.split_once('=').ok_or_else(|| wrong(format!("{word:?} has no =")))?;
+            let check = CheckName::ALL.into_iter().find(|check| check.as_str() == name);
+            let mode = CheckMode::ALL.into_iter().find(|one| one.as_str() == mode);
+            let (Some(check), Some(mode)) = (check, mode) else {
+                return Err(wrong(format!("{word:?} is not a check with a mode")));
+            };
+            modes.insert(check, mode);
+        }
+        Ok(Self(modes))
+    }
+
+    pub fn get(&self, check: CheckName) -> CheckMode {
+        self.0.get(&check).copied().unwrap_or(check.default_mode())
+    }
+}
+
+/// Checks whose failure does not keep an image out of service (annotation `mosb.dev/override-check` of
+/// a MachineOSConfig): `CHECK@sha256:…`, with commas or blanks between several.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckOverrides(BTreeSet<(String, Digest)>);
+
+impl CheckOverrides {
+    /// # Errors
+    /// The annotation has another form.
+    pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
+        let text = config.annotation(labels::OVERRIDE_CHECK).unwrap_or_default();
+        let read = |word: &str| {
+            let (check, digest) = word.split_once('@')?;
+            Some((check.to_owned(), digest.parse().ok()?))
+        };
+        let wrong = |word: &str| {
+            let short: String = word.chars().take(100).collect();
+            AnnotationError::new(
+                labels::OVERRIDE_CHECK,
+                text,
+                format!("{short:?} is not a check with a digest"),
+                "write CHECK@sha256:…, with commas, or remove the annotation",
+            )
+        };
+        let all = words(text).map(|word| read(word).ok_or_else(|| wrong(word)));
+        all.collect::<Result<_, _>>().map(Self)
+    }
+
+    pub fn covers(&self, check: &str, image: Digest) -> bool {
+        self.0.iter().any(|(name, digest)| name == check && *digest == image)
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split([',', ' ', '\n']).filter(|word| !word.is_empty())
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckVerdict {
+    Passed,
+    Failed,
+    /// What it needs is not known.
+    Unknown,
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckResult {
+    /// A [`CheckName`], or the name of an own check.
+    pub check: String,
+    pub verdict: CheckVerdict,
+    /// Of a failed check: one of a fixed, documented set of words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What was seen, and for a failed check what to do.
+    pub message: String,
+    /// What it does if it failed.
+    pub mode: CheckMode,
+    /// It failed, and an administrator let the image pass.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overridden: bool,
+}
+
+impl CheckResult {
+    /// Whether it keeps the image out of service, unless that is overridden.
+    pub fn is_blocking(&self) -> bool {
+        self.verdict == CheckVerdict::Failed && self.mode == CheckMode::Block
+    }
+
+    /// Whether a person should know it.
+    pub fn is_notable(&self) -> bool {
+        self.verdict != CheckVerdict::Passed
+    }
+}
+
+/// The results of the checks of one image (annotation `mosb.dev/checked` of a MachineOSBuild).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckRecord {
+    format: u32,
+    pub digest: Digest,
+    /// A fingerprint of the settings that it was checked with.
+    pub settings: String,
+    pub at: Time,
+    pub results: Vec<CheckResult>,
+}
+
+impl CheckRecord {
+    pub fn new(digest: Digest, settings: String, at: Time, results: Vec<CheckResult>) -> Self {
+        let cut = |result: CheckResult| CheckResult {
+            message: result.message.chars().take(MAX_MESSAGE).collect(),
+            ..result
+        };
+        let results = results.into_iter().map(cut).collect();
+        Self { format: FORMAT, digest, settings, at, results }
+    }
+
+    /// That of a MachineOSBuild, if it is of this image; none if it can't be read, or is of another
+    /// version of the checks.
+    pub fn of(build: &Metadata, image: Digest) -> Option<Self> {
+        let text = build.annotation(labels::CHECKED).filter(|text| text.len() <= LIMIT)?;
+        let record: Self = serde_json::from_str(text).ok()?;
+        (record.digest == image && record.format == FORMAT).then_some(record)
+    }
+
+    /// The failed checks that keep the image out of service.
+    pub fn blocking(&self, overrides: &CheckOverrides) -> impl Iterator<Item = &CheckResult> {
+        let results = self.results.iter().filter(|result| result.is_blocking());
+        results.filter(|result| !overrides.covers(&result.check, self.digest))
+    }
+
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("it is JSON")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+
+    fn config(key: &str, value: &str) -> Metadata {
+        let annotations = [(key.to_owned(), value.to_owned())].into();
+        Metadata { annotations, ..Metadata::default() }
+    }
+
+    #[test]
+    fn pool_decides_before_settings_and_defaults() {
+        let settings = [(CheckName::Release, CheckMode::Off), (CheckName::Size, CheckMode::Warn)];
+        let of = |text: &str| CheckModes::of(&config(labels::CHECKS, text), &settings.into());
+        let modes = of("size=off, bootable=block").unwrap();
+        for (check, want) in [
+            (CheckName::Size, CheckMode::Off),
+            (CheckName::Bootable, CheckMode::Block),
+            (CheckName::Release, CheckMode::Off),
+            (CheckName::KubeletSkew, CheckMode::Warn),
+            (CheckName::Architecture, CheckMode::Block),
+        ] {
+            assert_eq!(modes.get(check), want, "{check:?}");
+        }
+        for wrong in ["size", "size=on", "colour=block"] {
+            let error = of(wrong).unwrap_err().to_string();
+            assert!(error.contains("the checks are base-layers, bootable"), "{error}");
+        }
+    }
+
+    #[test]
+    fn override_is_for_one_check_of_one_image() {
+        let (image, other) = (Digest::of(b"a"), Digest::of(b"b"));
+        let of = |text: &str| CheckOverrides::of(&config(labels::OVERRIDE_CHECK, text));
+        let overrides = of(&format!("size@{image} own@{other}")).unwrap();
+        assert!(overrides.covers("size", image) && overrides.covers("own", other));
+        assert!(!overrides.covers("size", other) && !overrides.covers("release", image));
+        assert_eq!(CheckOverrides::of(&Metadata::default()), Ok(CheckOverrides::default()));
+        for wrong in ["size", "size@sha256:12"] {
+            assert!(of(wrong).unwrap_err().to_string().contains("CHECK@sha256:"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn record_is_of_one_image_and_bounded() {
+        let result = |check: &str, verdict, mode| CheckResult {
+            check: check.to_owned(),
+            verdict,
+            code: None,
+            message: "€".repeat(2 * MAX_MESSAGE),
+            mode,
+            overridden: false,
+        };
+        let results = vec![
+            result("size", CheckVerdict::Failed, CheckMode::Block),
+            result("release", CheckVerdict::Failed, CheckMode::Warn),
+            result("kubelet-skew", CheckVerdict::Unknown, CheckMode::Block),
+        ];
+        let image = Digest::of(b"a");
+        let at = Time(Timestamp::from_second(1).unwrap());
+        let record = CheckRecord::new(image, "x".to_owned(), at, results);
+        let blocking = |overrides: &str| {
+            let config = config(labels::OVERRIDE_CHECK, overrides);
+            let overrides = CheckOverrides::of(&config).unwrap();
+            record.blocking(&overrides).map(|result| result.check.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(blocking(""), ["size"], "what is not known blocks nothing");
+        assert_eq!(blocking(&format!("size@{image}")), [""; 0]);
+        let build = config(labels::CHECKED, &record.to_json());
+        assert_eq!(CheckRecord::of(&build, image), Some(record.clone()));
+        assert_eq!(CheckRecord::of(&build, Digest::of(b"b")), None);
+        let older = CheckRecord { format: 0, ..record };
+        assert_eq!(CheckRecord::of(&config(labels::CHECKED, &older.to_json()), image), None);
+        for wrong in ["{}".to_owned(), "x".repeat(LIMIT + 1)] {
+            assert_eq!(CheckRecord::of(&config(labels::CHECKED, &wrong), image), None);
+        }
+    }
+}
