@@ -257,12 +257,12 @@ fn ten_thousand_machine_configs_are_rendered() {
     assert!(desk.name("--pool worker all.json").starts_with("rendered-worker-"));
 }
 
-/// A mirror may be behind, so it is asked only where the registry must not be.
+/// A mirror may be behind, so the registry is asked first.
 #[test]
-fn a_tag_of_a_blocked_registry_is_that_of_its_mirror() {
+fn a_tag_is_resolved_by_mirrors_only_without_its_registry() {
     let desk = Desk::new();
     let start = || Registry::start(Server::Debian, Access::Anyone, Transport::Http);
-    let (own, mirror) = (start(), start());
+    let (own, mirror, empty) = (start(), start(), start());
     let push = |registry: &Registry, content: &str| {
         let tree = Tree::new().file("a", 0o644, content);
         let layout = Layout::create(&desk.at(content));
@@ -271,18 +271,33 @@ fn a_tag_of_a_blocked_registry_is_that_of_its_mirror() {
         digest
     };
     let (newest, mirrored) = (push(&own, "newest"), push(&mirror, "mirrored"));
-    let image = own.repository("acme/os");
-    let spec = json!({ "osImageURL": format!("{image}:stable") });
+    let spec = json!({ "osImageURL": "quay.example/acme/os:stable" });
     desk.write("mc.json", machine_config("a", "worker", spec));
-    for (what, is_blocked, want) in [("both", false, newest), ("the mirror only", true, mirrored)] {
+    let (own, mirror, empty) = (own.address(), mirror.address(), empty.address());
+    let away = "127.0.0.1:1".to_owned();
+    for (what, location, settings, by, want) in [
+        ("both", &own, "", "all", Ok(&newest)),
+        ("a registry that is blocked", &own, "blocked = true", "all", Ok(&mirrored)),
+        ("a registry that is away", &away, "", "tag-only", Ok(&mirrored)),
+        ("a registry without the tag", &empty, "", "all", Err("not-found")),
+        ("a mirror that is away, too", &away, "", "digest-only", Err("unreachable")),
+        ("a mirror of digests", &own, "", "digest-only", Ok(&newest)),
+        ("only a mirror of digests", &own, "blocked = true", "digest-only", Err("blocked")),
+        ("mirrors of digests", &own, "mirror-by-digest-only = true", "all", Ok(&newest)),
+    ] {
         let conf = format!(
-            "[[registry]]\nlocation = \"{}\"\nblocked = {is_blocked}\n[[registry.mirror]]\nlocation = \"{}\"\n",
-            own.address(),
-            mirror.address()
+            "[[registry]]\nprefix = \"quay.example\"\nlocation = \"{location}\"\n{settings}\n\
+             [[registry.mirror]]\nlocation = \"{mirror}\"\npull-from-mirror = \"{by}\"\n",
         );
         desk.write("registries.conf", conf);
         let line = "render --pool worker --resolve-tags mc.json --tls-verify=false --registries-conf registries.conf -o json";
-        let rendered = desk.run(line).ok().json();
-        assert_eq!(rendered["spec"]["osImageURL"], format!("{image}@{want}"), "{what}");
+        let run = desk.run(line);
+        match want {
+            Ok(digest) => {
+                let url = &run.ok().json()["spec"]["osImageURL"];
+                assert_eq!(*url, format!("quay.example/acme/os@{digest}"), "{what}");
+            }
+            Err(want) => assert_eq!(code(&run).1, want, "{what}"),
+        }
     }
 }

@@ -259,6 +259,9 @@ async fn a_mirror_serves_or_is_passed_over() {
     let resolved = client.resolve(&image, None).await.unwrap();
     let pinned = resolved.pinned().unwrap().to_string();
     assert_eq!(pinned, format!("quay.example/acme/base@{}", layout.digest("v1")));
+    // A digest is the same everywhere, so what is away is passed over as for a pull.
+    let found = client.digest_of(&pinned.parse().unwrap()).await.unwrap();
+    assert_eq!(found.map(|digest| digest.to_string()), Some(layout.digest("v1")));
     let out = target(&format!("oci:{}", directory.path().join("out").display()));
     client.push(&out, &plan_on(&resolved, "x", &["new"])).await.unwrap();
 }

@@ -206,26 +206,34 @@ impl Client {
         resolve::resolve(source, store, platform, &self.shared.configs).await
     }
 
-    /// The digest that a tag or digest names now in the registry itself, or where registries.conf moves
-    /// it to; a mirror may be behind, and is asked only if the registry is blocked. `None` if it names
-    /// nothing.
+    /// The digest that a tag or digest names now; `None` if it names nothing.
+    ///
+    /// A mirror may be behind with a tag: the registry itself, or where registries.conf moves it to, is
+    /// asked first, and mirrors only if it is blocked or gives no answer. A digest is the same
+    /// everywhere, so mirrors are asked in their order, as for a pull.
+    ///
+    /// # Errors
+    /// The registry refuses to answer, or doesn't answer, and no mirror has it.
     pub async fn digest_of(&self, image: &ImageRef) -> Result<Option<Digest>, Error> {
-        let (mirrors, own): (Vec<_>, Vec<_>) =
-            self.pulling(image)?.into_iter().partition(|(_, is_mirror)| *is_mirror);
-        let places = if own.is_empty() { mirrors } else { own };
-        let mut found = Ok(None);
-        for (remote, _) in places {
+        let mut places = self.pulling(image)?;
+        let is_tag = image.digest().is_none();
+        if is_tag {
+            places.sort_by_key(|(_, is_mirror)| *is_mirror);
+        }
+        let mut found = None;
+        for (remote, is_mirror) in places {
             let scopes = Scopes::pull(&remote.repository());
             let answer = remote.digest_of(&image.manifest_reference(), &scopes).await;
-            if matches!(answer, Ok(Some(_))) {
+            // A registry that has no such tag knows it better than its mirrors.
+            if matches!(answer, Ok(Some(_))) || (is_tag && !is_mirror && answer.is_ok()) {
                 return answer;
             }
-            // An error tells more than that another mirror has nothing.
-            if matches!(found, Ok(None)) {
-                found = answer;
+            // An error tells more than that another one has nothing.
+            if !matches!(found, Some(Err(_))) {
+                found = Some(answer);
             }
         }
-        found
+        found.unwrap_or(Ok(None))
     }
 
     /// Asks the registry itself whether it has this very image; `None` if it answers, in the words
