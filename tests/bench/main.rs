@@ -1,7 +1,7 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
 //! `cargo bench --bench bench -- [rehearse] [program] [small] [big] [tree] [diff] [mounts] [copies] [many] [image]
-//! [containerfile] [prepared] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
+//! [containerfile] [prepared] [base-update] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
 //! measurements, and `rehearse` uses a small base. Such a run writes no file: its stdout is the
 //! Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
 //! `race.rs` measures, `report.rs` writes the page; the other modules contain one measurement each.
@@ -22,6 +22,7 @@ mod fidelity_generated;
 mod bare;
 mod base;
 mod base_tree;
+mod base_update;
 mod build;
 mod cluster;
 mod config;
@@ -101,6 +102,15 @@ fn main() {
         let base = fixture.debian_base(name, shape);
         let rounds = prepared::Rounds { quick: 15, warm, empty: 1, tree: 9 };
         prepared::measure(&fixture, &base, rounds, &mut report);
+    }
+    if wanted("base-update") {
+        let (name, shape, updates) = if rehearse {
+            ("rehearsal-update", base::REHEARSAL, 1)
+        } else {
+            ("big-update", base::BIG, 3)
+        };
+        let base = fixture.debian_base(name, shape);
+        base_update::measure(&fixture, &base, 15, updates, &mut report);
     }
     if wanted("corpus") {
         corpus::measure(&fixture, &mut report);

@@ -125,18 +125,27 @@ fn trees(pool: &Pool<'_>, rounds: Rounds, report: &mut Report) {
 ///
 /// They are pushed to the repository of the base: elsewhere, an image on the prepared base would have
 /// the advantage that its lower layers are in the repository.
-struct Pool<'a> {
+#[derive(Clone)]
+pub struct Pool<'a> {
     fixture: &'a Fixture,
     base: &'a Base,
+    /// The reference of the base.
+    image: String,
     containerfile: PathBuf,
-    cache: PathBuf,
+    pub cache: PathBuf,
 }
 
 impl<'a> Pool<'a> {
-    fn new(fixture: &'a Fixture, base: &'a Base) -> Self {
+    pub fn new(fixture: &'a Fixture, base: &'a Base) -> Self {
         let containerfile = fixture.fresh("Containerfile");
         fs::write(&containerfile, CONTAINERFILE).unwrap();
-        Self { fixture, base, containerfile, cache: fixture.fresh("cache") }
+        let image = fixture.registry.repository(&base.image());
+        Self { fixture, base, image, containerfile, cache: fixture.fresh("cache") }
+    }
+
+    /// The same pool on another base of the same repository.
+    pub fn on(&self, image: String) -> Self {
+        Self { image, ..self.clone() }
     }
 
     /// A command for the next config.
@@ -144,22 +153,21 @@ impl<'a> Pool<'a> {
         let config = self.fixture.config_file(self.fixture.number());
         let mut mosb = self.fixture.mosb(cache);
         let registry = &self.fixture.registry;
-        let base = registry.repository(&self.base.image());
         let output = registry.repository(self.base.repository());
-        mosb.arg(command).arg(config).args(["--base", &base, "--output", &output]);
+        mosb.arg(command).arg(config).args(["--base", &self.image, "--output", &output]);
         mosb.args(["-o", "json", "-q"]);
         mosb
     }
 
     /// The same pool without its instructions.
-    fn uncustomised(&self, cache: &Path, command: &str) -> Duration {
+    pub fn uncustomised(&self, cache: &Path, command: &str) -> Duration {
         let (stdout, took) = run(&mut self.command(command, cache));
         let result: Value = serde_json::from_slice(&stdout).unwrap();
         assert_eq!(result["method"], "direct", "{result:#}");
         took
     }
 
-    fn build(&self, cache: &Path, more: &[&str], method: &str) -> (Value, Duration) {
+    pub fn build(&self, cache: &Path, more: &[&str], method: &str) -> (Value, Duration) {
         let mut command = self.command("build", cache);
         let (stdout, took) =
             run(command.arg("--containerfile").arg(&self.containerfile).args(more));
