@@ -5,7 +5,7 @@
 use super::snapshot::Snapshot;
 use crate::workload::Workload;
 use mosb_api::{Condition, Metadata};
-use mosb_cluster::status::{IMAGE_BUILD_DEGRADED, RENDER_DEGRADED};
+use mosb_cluster::status::blocking_conditions;
 use mosb_reconcile::driver::InputsHash;
 
 /// The hash of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
@@ -20,7 +20,7 @@ pub fn inputs(snapshot: &Snapshot) -> InputsHash {
     }
     if let Some(pool) = &mut snapshot.pool {
         forget_version(&mut pool.metadata);
-        pool.status.conditions = foreign(&pool.status.conditions);
+        pool.status.conditions = blocking(&pool.status.conditions);
         pool.status.machine_count = 0;
         pool.status.updated_machine_count = 0;
     }
@@ -51,16 +51,10 @@ fn forget_version(metadata: &mut Metadata) {
     metadata.resource_version = None;
 }
 
-/// Conditions of a pool that others write.
-fn foreign(conditions: &[Condition]) -> Vec<Condition> {
-    let ours = [IMAGE_BUILD_DEGRADED, RENDER_DEGRADED];
-    let foreign = conditions.iter().filter(|one| !ours.contains(&&*one.kind));
-    let short = |one: &Condition| Condition {
-        kind: one.kind.clone(),
-        status: one.status.clone(),
-        ..Condition::default()
-    };
-    foreign.map(short).collect()
+/// The conditions of a pool that a build depends on: a roll-out or an update of its own writes others.
+fn blocking(conditions: &[Condition]) -> Vec<Condition> {
+    let blocking = blocking_conditions(conditions).into_iter();
+    blocking.map(|kind| Condition { kind: kind.to_owned(), ..Condition::default() }).collect()
 }
 
 #[cfg(test)]
@@ -77,6 +71,7 @@ mod tests {
     use mosb_cluster::ClusterCache;
     use mosb_cluster::cluster_cache::ManagedObject;
     use mosb_cluster::cluster_names::IMAGE_CONFIG;
+    use mosb_cluster::status::IMAGE_BUILD_DEGRADED;
     use mosb_reconcile::watch::WatchState;
 
     fn config(change: impl FnOnce(&mut serde_json::Value)) -> MachineOsConfig {
@@ -118,7 +113,7 @@ mod tests {
     #[test]
     fn our_own_writes_are_no_inputs_and_spec_secrets_and_settings_are() {
         type Change = fn(&ClusterCache);
-        let cases: [(&str, Change, bool); 10] = [
+        let cases: [(&str, Change, bool); 11] = [
             ("nothing", |_| (), false),
             (
                 "a watch that failed",
@@ -140,15 +135,29 @@ mod tests {
                 false,
             ),
             (
-                "the pool's condition that is ours",
+                "conditions of the pool that block nothing",
                 |cache| {
                     let new = pool(|object| {
                         object["metadata"]["resourceVersion"] = json!("2");
-                        object["status"] = json!({ "conditions": [{ "type": IMAGE_BUILD_DEGRADED, "status": "True" }], "machineCount": 3 });
+                        let kinds = [IMAGE_BUILD_DEGRADED, "Updating", "RolloutDegraded"];
+                        let conditions =
+                            kinds.map(|kind| json!({ "type": kind, "status": "True" }));
+                        object["status"] = json!({ "conditions": conditions, "machineCount": 3 });
                     });
                     cache.pools.apply_event(Event::Apply(("worker".to_owned(), new)));
                 },
                 false,
+            ),
+            (
+                "a condition of the pool that blocks builds",
+                |cache| {
+                    let new = pool(|object| {
+                        let condition = json!({ "type": "RenderDegraded", "status": "True" });
+                        object["status"] = json!({ "conditions": [condition] });
+                    });
+                    cache.pools.apply_event(Event::Apply(("worker".to_owned(), new)));
+                },
+                true,
             ),
             (
                 "another Secret",

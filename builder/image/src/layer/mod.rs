@@ -12,6 +12,7 @@ mod error;
 pub mod header;
 mod json_strings;
 mod list;
+mod pieces;
 mod read;
 mod toc;
 mod unpack;
@@ -29,8 +30,9 @@ pub use delta::{Delta, Event, Put};
 pub use entries::{TarEntry, What};
 pub use error::{EntryError, Error};
 pub use list::{Listed, ListedKind, list_layer, read_file};
+pub use pieces::{Piece, database_piece, ranges, read_listing_piece, read_pieces};
 pub use read::{read_contents, read_delta, read_listing};
-pub use toc::{Piece, Toc, database_piece, ranges, read_listing_piece, read_pieces, read_toc};
+pub use toc::{Toc, read_toc};
 pub use write::{LayerBlob, MTIME, write_layer};
 
 /// A layer of a base as its manifest and config describe it.

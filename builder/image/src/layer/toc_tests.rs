@@ -1,6 +1,6 @@
 use super::super::Digest;
 use super::chunked::*;
-use super::toc::{FEW_RANGES, GAP};
+use super::pieces::{FEW_RANGES, GAP};
 use super::*;
 use crate::packages::{Effort, Listing, Manager};
 use mosb_types::Diagnostic as _;
