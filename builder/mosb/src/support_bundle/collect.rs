@@ -7,38 +7,30 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
-use futures_util::{AsyncReadExt as _, TryFutureExt as _};
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{ListParams, LogParams};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
 use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::Bundle;
+use super::logs::archived_build;
 use super::redaction::redacted;
-use mosb_api::{BuildName, GROUP, labels};
+use mosb_api::{GROUP, labels};
 use mosb_build::Redactor;
-use mosb_controller::builds::{self, LogLine};
 use mosb_controller::cluster_names::{IGNITION_NAMESPACE, ROLLOUT_NAMESPACE};
 use mosb_controller::{Error, Kind, Namespaces, kinds};
 
 /// How long one request may take.
-const REQUEST_TIME: Duration = Duration::from_secs(4);
+pub(super) const REQUEST_TIME: Duration = Duration::from_secs(4);
 /// Requests at the same time.
-const REQUESTS: usize = 8;
+pub(super) const REQUESTS: usize = 8;
 /// Objects of a page of a list, and of all its pages.
 const PAGE: u32 = 500;
 const OBJECTS: usize = 5_000;
 /// Rendered configs that are read whole.
 const RENDERED_CONFIGS: usize = 200;
-/// Lines at the end of a log, bytes of them that are read, and bytes that are kept.
-const LOG_LINES: i64 = 2_000;
-const LOG_READ: usize = 4 << 20;
-const LOG_KEPT: usize = 256 << 10;
-/// Logs of containers and of builds, and bytes of all of them.
-const LOGS: usize = 400;
-const ALL_LOGS: usize = 8_000_000;
 /// Type of a Secret with a token of a ServiceAccount, and its keys that are not secrets.
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 const OPEN_KEYS: [&str; 2] = ["ca.crt", "namespace"];
@@ -189,7 +181,7 @@ fn add_object(bundle: &mut Bundle, kind: Kind, object: Value) {
     bundle.add_yaml(&path, &object);
 }
 
-fn name(object: &Value) -> String {
+pub(super) fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -217,17 +209,6 @@ fn redactor(secrets: &[&Secret]) -> Redactor {
         })
         .collect();
     Redactor::from_secrets(values).with_lines(escaped.iter().map(String::as_str))
-}
-
-/// The build of a Secret with archived logs, and its UID.
-fn archived_build(secret: &Secret) -> Option<(BuildName, String)> {
-    secret.metadata.annotations.as_ref()?.get(labels::ATTEMPT)?;
-    let mut owners = secret.metadata.owner_references.iter().flatten();
-    let owner = owners.find(|owner| owner.kind == kinds::MACHINE_OS_BUILD.name)?;
-    let is_archive =
-        secret.data.as_ref().is_some_and(|data| data.keys().all(|key| key.ends_with(".gz")));
-    is_archive.then_some(())?;
-    Some((owner.name.parse().ok()?, owner.uid.clone()))
 }
 
 type ListResult = (String, Result<(Listed, bool), Option<String>>);
@@ -260,7 +241,7 @@ impl Scope<'_> {
     }
 
     /// The result of a request, or why there is none.
-    async fn limited<T>(
+    pub(super) async fn limited<T>(
         &self,
         object: &str,
         verb: &'static str,
@@ -388,143 +369,6 @@ impl Scope<'_> {
             GROUP: resources.into_iter().map(|one| one.name).collect::<BTreeSet<_>>(),
         }))
     }
-
-    /// Adds logs of the controller, of pods on machines and of builds, and archived logs of builds.
-    async fn add_logs(
-        &self,
-        bundle: &mut Bundle,
-        pods: Vec<(String, Value)>,
-        secrets: &[&Secret],
-        has_all_secrets: bool,
-    ) {
-        let mut wanted = Vec::new();
-        let mut unredacted = 0;
-        for (namespace, pod) in &pods {
-            let is_build = pod["metadata"]["labels"][labels::EPHEMERAL_BUILD_OBJECT].is_string();
-            if is_build && !has_all_secrets {
-                unredacted += 1;
-                continue;
-            }
-            let namespace = namespace.clone();
-            let of_pod = containers(pod).map(|(container, is_previous)| WantedLog {
-                namespace: namespace.clone(),
-                pod: name(pod),
-                container,
-                is_previous,
-            });
-            wanted.extend(of_pod.map(|log| (is_build, log)));
-        }
-        if unredacted > 0 {
-            bundle.add_missing(
-                format!("logs of {unredacted} build pods"),
-                "Secrets could not be read, so credentials could not be redacted",
-            );
-        }
-        // Those of the controller and of machines first.
-        wanted.sort_by_key(|(is_build, _)| *is_build);
-        if wanted.len() > LOGS {
-            bundle.add_cut("logs", format!("the first {LOGS} containers only"));
-        }
-        let wanted = stream::iter(wanted.into_iter().take(LOGS)).map(|(_, log)| self.log(log));
-        let mut size = 0;
-        let mut logs: Vec<_> = wanted.buffered(REQUESTS).collect().await;
-        let archives = secrets.iter().filter_map(|secret| archived_build(secret));
-        let archives: Vec<_> = archives.take(LOGS).collect();
-        let archives = stream::iter(archives).map(|(build, uid)| self.archived_log(build, uid));
-        logs.extend(archives.buffered(REQUESTS).collect::<Vec<_>>().await);
-        for (path, log) in logs {
-            match log {
-                Ok(text) if size + text.len() > ALL_LOGS => {
-                    bundle
-                        .add_cut(path, format!("left out: all logs have {ALL_LOGS} bytes at most"));
-                }
-                Ok(text) => {
-                    size += text.len();
-                    bundle.add_text(&path, &text);
-                }
-                Err(why) => bundle.add_missing(path, why),
-            }
-        }
-    }
-
-    /// The end of a container's log.
-    async fn log(&self, log: WantedLog) -> (String, Result<String, String>) {
-        let WantedLog { namespace, pod, container, is_previous } = log;
-        let before = if is_previous { ".previous" } else { "" };
-        let path = format!("logs/{namespace}/{pod}/{container}{before}.log");
-        let params = LogParams {
-            container: Some(container),
-            previous: is_previous,
-            tail_lines: Some(LOG_LINES),
-            timestamps: true,
-            ..LogParams::default()
-        };
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-        let read = api.log_stream(&pod, &params).and_then(|stream| async {
-            let mut bytes = Vec::new();
-            let read = stream.take(LOG_READ as u64).read_to_end(&mut bytes).await;
-            read.map_err(kube::Error::ReadEvents).map(|_| bytes)
-        });
-        let read = self.limited(&format!("pod {namespace}/{pod}"), "get log", read).await;
-        (path, read.map(|bytes| end_of(&bytes)).map_err(|error| error.to_string()))
-    }
-
-    async fn archived_log(
-        &self,
-        build: BuildName,
-        uid: String,
-    ) -> (String, Result<String, String>) {
-        let path = format!("logs/builds/{build}.log");
-        let end = self.end.min(Instant::now() + REQUEST_TIME);
-        let read = builds::archived_logs(self.client, &self.namespaces.own, &build, &uid);
-        let text = match timeout_at(end, read).await {
-            Err(_) => Err("no answer in time".to_owned()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Ok(Ok(None)) => Err("deleted meanwhile".to_owned()),
-            Ok(Ok(Some((attempt, lines)))) => {
-                let lines = lines.into_iter().map(|line| match line {
-                    LogLine::Container(name) => format!("{name}:\n"),
-                    LogLine::Text(text) => format!("{text}\n"),
-                });
-                let text: String = lines.collect();
-                Ok(format!("attempt {attempt}\n{}", end_of(text.as_bytes())))
-            }
-        };
-        (path, text)
-    }
-}
-
-/// A log to read.
-struct WantedLog {
-    namespace: String,
-    pod: String,
-    container: String,
-    is_previous: bool,
-}
-
-/// The containers of a pod that have started, and whether the log is of the start before.
-fn containers(pod: &Value) -> impl Iterator<Item = (String, bool)> {
-    let lists = ["initContainerStatuses", "containerStatuses"];
-    let statuses =
-        lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
-    statuses.flat_map(|status| {
-        let name = status["name"].as_str().unwrap_or_default();
-        let is_started =
-            !status["state"]["running"].is_null() || !status["state"]["terminated"].is_null();
-        let was_started = !status["lastState"]["terminated"].is_null();
-        let logs = [(is_started, false), (was_started, true)].into_iter();
-        logs.filter(|(exists, _)| *exists).map(|(_, is_previous)| (name.to_owned(), is_previous))
-    })
-}
-
-/// The last lines of a log.
-fn end_of(bytes: &[u8]) -> String {
-    let start = bytes.len().saturating_sub(LOG_KEPT);
-    let text = String::from_utf8_lossy(&bytes[start..]);
-    match text.split_once('\n') {
-        Some((_, rest)) if start > 0 => format!("[earlier lines are left out]\n{rest}"),
-        _ => text.into_owned(),
-    }
 }
 
 fn values<T: serde::Serialize>(objects: Vec<T>) -> Vec<Value> {
@@ -580,19 +424,6 @@ mod tests {
         ] {
             assert_eq!(pool_of(kind, &object).as_deref(), want, "{object}");
         }
-    }
-
-    #[test]
-    fn logs_are_of_containers_that_started() {
-        let pod = json!({ "status": {
-            "initContainerStatuses": [{ "name": "a", "state": { "terminated": {} } }],
-            "containerStatuses": [{ "name": "b", "state": { "waiting": {} }, "lastState": { "terminated": {} } },
-                { "name": "c", "state": { "waiting": {} } }] } });
-        let found: Vec<_> = containers(&pod).collect();
-        assert_eq!(found, [("a".to_owned(), false), ("b".to_owned(), true)]);
-        let long = format!("first\n{}\nlast\n", "x".repeat(LOG_KEPT - 6));
-        assert_eq!(end_of(long.as_bytes()), "[earlier lines are left out]\nlast\n");
-        assert_eq!(end_of(b"a\nb"), "a\nb");
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! | file | does |
 //! | --- | --- |
 //! | `redaction` | object of the API → what a bundle has of it |
-//! | `collect` | reads objects and logs of a cluster |
+//! | `collect` | reads objects and versions of a cluster |
+//! | `logs` | reads logs |
 //!
 //! Invariant: no file has a secret. `redaction` keeps only the listed parts of objects; here, all
 //! texts lose the credentials that are known, and the user and password of each URL.
 
 #[cfg(feature = "cluster")]
 pub mod collect;
+#[cfg(feature = "cluster")]
+mod logs;
 #[cfg(feature = "cluster")]
 mod redaction;
 
