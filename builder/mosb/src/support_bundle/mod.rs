@@ -68,13 +68,18 @@ impl Bundle {
 
     /// Adds an object as YAML.
     pub fn add_yaml(&mut self, path: &str, object: &Value) {
-        self.add_text(path, &mosb_api::yaml::to_text(object));
+        let mut object = object.clone();
+        self.redact_values(&mut object);
+        self.add_text(path, &mosb_api::yaml::to_text(&object));
     }
 
     /// Adds a view as JSON.
     pub fn add_json(&mut self, path: &str, view: &impl Serialize) {
-        match serde_json::to_string_pretty(view) {
-            Ok(text) => self.add_text(path, &(text + "\n")),
+        match serde_json::to_value(view) {
+            Ok(mut view) => {
+                self.redact_values(&mut view);
+                self.add_text(path, &format!("{view:#}\n"));
+            }
             Err(error) => self.add_missing(path, error.to_string()),
         }
     }
@@ -111,6 +116,17 @@ impl Bundle {
     /// Whether nothing was read.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// Redacts the texts that YAML or JSON writes with escapes, in which a credential would not be
+    /// found any more.
+    fn redact_values(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if text.chars().any(is_escaped) => *text = self.redacted(text),
+            Value::Array(list) => list.iter_mut().for_each(|one| self.redact_values(one)),
+            Value::Object(fields) => fields.values_mut().for_each(|one| self.redact_values(one)),
+            _ => {}
+        }
     }
 
     fn redacted(&self, text: &str) -> String {
@@ -157,6 +173,10 @@ impl Bundle {
         list("Files", self.files.keys().cloned().collect());
         text
     }
+}
+
+fn is_escaped(c: char) -> bool {
+    c.is_control() || !c.is_ascii() || "\"'\\".contains(c)
 }
 
 /// The program, and the format of its images.
@@ -217,6 +237,24 @@ mod tests {
             ("the end", "a://", "a://"),
         ] {
             assert_eq!(without_userinfo(text), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn credentials_with_escapes_are_found_in_objects() {
+        for secret in
+            ["tab\tand \u{7f}", "a\u{a0}b\u{2028}c", "quote\"'s", "back\\slash", "päss-wörd"]
+        {
+            let mut bundle = Bundle::new(Redactor::default().with_lines([secret]));
+            let object = json!({ "a": [{ "b": format!("before {secret} after") }] });
+            bundle.add_yaml("yaml", &object);
+            bundle.add_json("json", &object);
+            for (path, text) in bundle.into_files(&json!({}), Timestamp::UNIX_EPOCH) {
+                let text = String::from_utf8(text).unwrap();
+                if ["yaml", "json"].contains(&&*path) {
+                    assert!(text.contains("before [secret] after"), "{path}: {text}");
+                }
+            }
         }
     }
 
