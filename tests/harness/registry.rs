@@ -129,6 +129,17 @@ impl Registry {
         self.daemon = Some(serve(&self.program, &config).0);
     }
 
+    /// Starts it again without deletion by its API.
+    #[track_caller]
+    pub fn refuse_deletion(&mut self) {
+        self.stop();
+        let config = self.directory.path().join("config.json");
+        let mut settings: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+        settings["storage"]["delete"]["enabled"] = json!(false);
+        fs::write(&config, settings.to_string()).unwrap();
+        self.start_again();
+    }
+
     /// Deletes a repository from the storage.
     pub fn forget(&self, repository: &str) {
         fs::remove_dir_all(self.folder(repository)).unwrap();

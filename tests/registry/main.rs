@@ -9,3 +9,4 @@ mod registry_hostile;
 mod registry_layout;
 mod registry_policy;
 mod registry_profiles;
+mod repository;

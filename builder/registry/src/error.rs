@@ -141,6 +141,12 @@ pub enum Error {
         /// As many as it should have, or as came before we stopped.
         found: u64,
     },
+    /// More tags than are looked up.
+    #[error(
+        "{repository}: more than {limit} tags, and no more are looked up; push the images of machines to a repository of their own"
+    )]
+    #[diagnostic(code = "too-many-tags", class = InvalidInput)]
+    TooManyTags { repository: String, limit: usize },
     /// Schema 1, an artifact, something else.
     #[error(
         "{image}: {media_type:?} is not an image that can be built upon; want an OCI or Docker schema 2 image"

@@ -19,7 +19,9 @@
 //! | `remote`, `upload`, `probe` | reading, writing and checking a repository |
 //! | `layout` | directories, hostile ones too |
 //! | `base_tree` | the tree of a base: from a cache on disk, from an image, from the layers; which prepared base was made for a target |
+//! | `repository` | its tags and what they name, its owners, the deletion of a manifest |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
+//! | `small_image` | an image with one file |
 //! | `push`, `push_remote`, `tag_platform`, `refused_check` | writing an image |
 
 mod auth;
@@ -36,9 +38,11 @@ mod push_remote;
 mod refused_check;
 pub mod registries_conf;
 mod remote;
+mod repository;
 mod resolve;
 mod select_platform;
 mod signature_policy;
+mod small_image;
 mod store;
 mod tag_platform;
 mod transport;
@@ -57,6 +61,7 @@ pub use location::{Destination, Source, Target};
 pub use manifest::BlobRef;
 pub use probe::{OpenUpload, PullRepository};
 pub use push::{BlobFrom, BlobToPush, MovedTag, Push, PushPlan, Pushed, former_tag};
+pub use repository::{Deletion, MAX_TAGS, TaggedImage, other_owners, owner_tag};
 pub use resolve::Resolved;
 pub use signature_policy::{SettingNames, read_policy};
 pub use store::{BlobStream, Blobs, Store};

@@ -9,20 +9,18 @@ use std::io::Read as _;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tar::{Archive, Builder, Header};
+use tar::Archive;
 use tokio::task::spawn_blocking;
 
 use crate::client::Client;
 use crate::location::Source;
-use crate::manifest::BlobRef;
-use crate::push::{BlobFrom, BlobToPush, PushPlan};
+use crate::push::PushPlan;
+use crate::small_image::small_image;
 use crate::verify::collect;
 use crate::{Blobs as _, Target};
-use mosb_image::gzip::compress;
-use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
 use mosb_image::tree::{self, BaseTree};
-use mosb_image::{DiffId, Digest, PinnedRef, RepoRef};
-use mosb_types::{Finding, canonical_json, error_text};
+use mosb_image::{Digest, PinnedRef, RepoRef};
+use mosb_types::{Finding, error_text};
 
 /// Label of the image: manifest of the base.
 const LABEL: &str = "mosb.dev/base-tree";
@@ -67,44 +65,8 @@ pub async fn push(
 }
 
 fn image(base: &Digest, tree: &[u8]) -> PushPlan {
-    let mut tar = Builder::new(Vec::new());
-    let mut header = Header::new_ustar();
-    header.set_mode(0o644);
-    header.set_size(tree.len() as u64);
-    let packed =
-        tar.append_data(&mut header, FILE, tree).and_then(|()| tar.into_inner()).and_then(|tar| {
-            let mut layer = Vec::new();
-            let made = compress(&tar[..], &mut layer)?;
-            Ok((layer, made.diff_id))
-        });
-    let (layer, diff_id): (Vec<u8>, DiffId) = packed.expect("writing to memory can't fail");
-    let config = canonical_json(&json!({
-        "architecture": "unknown", "os": "linux",
-        "config": { "Labels": { LABEL: base, VERSION_LABEL: tree::VERSION.to_string() } },
-        "rootfs": { "type": "layers", "diff_ids": [diff_id] },
-    }));
-    let blob = |media_type: &str, bytes: Vec<u8>| BlobToPush {
-        blob: BlobRef {
-            media_type: media_type.to_owned(),
-            digest: Digest::of(&bytes),
-            size: bytes.len() as u64,
-            annotations: Default::default(),
-        },
-        from: BlobFrom::Bytes(bytes.into()),
-    };
-    let (layer, config) = (blob(OCI_LAYER_GZIP, layer), blob(OCI_CONFIG, config));
-    let described = |blob: &BlobRef| json!({ "mediaType": blob.media_type, "digest": blob.digest, "size": blob.size });
-    let manifest = canonical_json(&json!({
-        "schemaVersion": 2, "mediaType": OCI_MANIFEST,
-        "config": described(&config.blob), "layers": [described(&layer.blob)],
-    }));
-    PushPlan {
-        manifest: manifest.into(),
-        media_type: OCI_MANIFEST.to_owned(),
-        blobs: vec![layer, config],
-        tags: vec![tag(base)],
-        protected_tag: None,
-    }
+    let labels = json!({ LABEL: base, VERSION_LABEL: tree::VERSION.to_string() });
+    small_image(FILE, tree, &labels, tag(base))
 }
 
 /// The tree of a base from an image that was recorded to have it; none if another version of mosb
