@@ -15,7 +15,7 @@ const CODE_SECTIONS: [(&str, &str); 4] = [
 ];
 /// Literals with a hyphen that are not error codes. A new literal belongs here or into one of
 /// these sections.
-const NO_CODES: [&str; 49] = [
+const NO_CODES: [&str; 50] = [
     "base-tree",
     "base-trees",
     "config-only",
@@ -52,6 +52,7 @@ const NO_CODES: [&str; 49] = [
     "openshift-kubelet",
     "openshift-machine-api",
     "os-change",
+    "prepared-base",
     "prepared-bases",
     "prepare-soft-reboot",
     "preset-lines",

@@ -40,6 +40,7 @@ mod plugin;
 mod pod_faults_node;
 mod rbac;
 mod rbac_use;
+mod retention;
 mod rollout_commands;
 mod rollout_kills;
 mod rollout_observer;

@@ -38,6 +38,7 @@ const EXCUSED: &[(&str, &str)] = &[
     ("serviceaccounts get", "of one that was there when it was to be made"),
     ("roles get", "the same"),
     ("rolebindings get", "the same"),
+    ("namespaces get", "only with `retention` in the settings"),
     ("configmaps delete", "what a failed build left; otherwise its Job's end takes it along"),
     ("secrets delete", "the same"),
     ("serviceaccounts delete", "the same"),

@@ -170,3 +170,65 @@ fn a_bundle_has_objects_and_no_secret() {
     let (code, error) = (finished.code(), finished.json());
     assert_eq!((code, &error["code"]), (Some(3), &json!("nothing-read")), "{}", finished.stderr);
 }
+
+/// Objects of a pool: its config with many files, its MachineOSConfig, builds and nodes.
+fn objects_of_pool(name: &str) -> Vec<Value> {
+    let api = "machineconfiguration.openshift.io/v1";
+    let files: Vec<Value> = (0..200)
+        .map(|file| {
+            json!({ "path": format!("/etc/many/file-{file}"), "mode": 420,
+            "contents": { "source": format!("data:,{}", "x".repeat(500)) } })
+        })
+        .collect();
+    let rendered = format!("rendered-{name}-{}", "0".repeat(32));
+    let image = format!("registry.invalid/os/{name}@sha256:{}", "0".repeat(64));
+    let mut objects = vec![
+        json!({ "apiVersion": api, "kind": "MachineConfig", "metadata": { "name": rendered },
+            "spec": { "osImageURL": image, "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": files } } } }),
+        json!({ "apiVersion": api, "kind": "MachineConfigPool", "metadata": { "name": name },
+            "spec": { "configuration": { "name": rendered }, "nodeSelector": { "matchLabels": { name: "" } } } }),
+        json!({ "apiVersion": api, "kind": "MachineOSConfig", "metadata": { "name": name },
+            "spec": { "machineConfigPool": { "name": name }, "imageBuilder": { "imageBuilderType": "Job" },
+                "renderedImagePushSecret": { "name": "push" }, "renderedImagePushSpec": format!("registry.invalid/os/{name}:latest"),
+                "containerFile": [] } }),
+    ];
+    let report = json!({ "bootID": "b", "booted": { "image": image } }).to_string();
+    objects.extend((0..3).map(|node| {
+        json!({ "apiVersion": "v1", "kind": "Node", "spec": { "unschedulable": true },
+            "metadata": { "name": format!("{name}-{node}"), "labels": { name: "" },
+                "annotations": { "mosb.dev/node-report": report } } })
+    }));
+    objects
+}
+
+#[test]
+#[ignore = "make test-all: time and size of a bundle, which only many objects show"]
+fn bundle_of_hundred_pools_is_small_and_soon() {
+    let cluster = Cluster::new("bundle-pools");
+    let pools: Vec<String> = (0..100).map(|pool| format!("{}-{pool}", cluster.pool)).collect();
+    let of_pools = pools.iter().map(|pool| objects_of_pool(pool));
+    for objects in of_pools.collect::<Vec<_>>().chunks(10) {
+        let items = objects.concat();
+        cluster
+            .node
+            .apply(&json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bundle.tar.gz");
+    let begun = Instant::now();
+    cluster.mosb(&["support-bundle", "-o", file.to_str().unwrap()]).ok();
+    let took = begun.elapsed();
+    let packed = fs::read(&file).unwrap();
+    let files = unpack(&packed);
+    let size: usize = files.values().map(String::len).sum();
+    println!("{took:?}, {} files, {size} bytes, {} packed", files.len(), packed.len());
+    for pool in &pools {
+        assert!(files.contains_key(&format!("machineosconfigs/{pool}.yaml")), "{pool}");
+        cluster.node.kubectl(&["delete", "machineconfigpool,machineosconfig", pool]).ok();
+        for node in 0..3 {
+            cluster.node.kubectl(&["delete", "node", &format!("{pool}-{node}")]).ok();
+        }
+    }
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(size < 20_000_000, "{size}");
+}

@@ -161,6 +161,9 @@ pub const MACHINE_PART: &str = "mosb.dev/machine-part";
 /// the build was made, or the one that this one names in turn. So all images of one value, and the one
 /// that it names, come to each other's machines without a reboot.
 pub const LIVE_FROM: &str = "mosb.dev/live-from";
+/// Annotation of a MachineOSBuild: when its image was deleted from the registry (RFC 3339), or
+/// `deleting` and when that began. No machine gets such an image, and a build of the same name is made anew.
+pub const IMAGE_DELETED: &str = "mosb.dev/image-deleted";
 /// Annotation of a Job: the objects that its pod needs, `Kind/name` with blanks between; it starts
 /// once all of them are there.
 pub const NEEDS: &str = "mosb.dev/needs";

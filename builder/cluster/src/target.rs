@@ -234,6 +234,9 @@ pub fn target_of(
     if !build.metadata.is_controlled_by(config.metadata.uid()) {
         return Err(error("not controlled by this MachineOSConfig"));
     }
+    if build.metadata.annotation(labels::IMAGE_DELETED).is_some() {
+        return Err(error("its image was deleted from the registry, because nothing needed it"));
+    }
     let image = build.status.image().ok_or_else(|| error("it has no image"))?;
     let image: PinnedRef = image.parse().map_err(|_| error("its image has no digest"))?;
     // A pre-built image is named by the administrator, and was never pushed by mosb.

@@ -16,6 +16,7 @@ pub use mosb_new_machines as new_machines;
 pub use mosb_reconcile::lease::LeaseTimes;
 pub use mosb_reconcile::{Error, Kind};
 pub use mosb_render as render;
+pub use mosb_retention as retention;
 pub use mosb_rollout as rollout;
 pub use run::{Options, run};
 pub use view::{PoolPhase, PoolView, pool_views, request_rebuild};

@@ -12,6 +12,7 @@ use mosb_builds::BuildMetrics;
 use mosb_cluster::metrics::PoolReasons;
 use mosb_followed_bases::BaseMetrics;
 use mosb_machine_sets::BootImageMetrics;
+use mosb_retention::RetentionMetrics;
 use mosb_rollout::RolloutMetrics;
 
 /// All metrics of the controller.
@@ -26,6 +27,7 @@ pub struct Metrics {
     pub user_data: Arc<PoolReasons>,
     pub boot_images: Arc<BootImageMetrics>,
     pub bases: Arc<BaseMetrics>,
+    pub retention: Arc<RetentionMetrics>,
 }
 
 impl Default for Metrics {
@@ -39,6 +41,7 @@ impl Default for Metrics {
             user_data: Arc::default(),
             boot_images: Arc::default(),
             bases: Arc::default(),
+            retention: Arc::default(),
         };
         let mut registry = Registry::default();
         all.builds.register(&mut registry);
@@ -60,6 +63,7 @@ impl Default for Metrics {
         all.rollout.register(&mut registry);
         all.boot_images.register(&mut registry);
         all.bases.register(&mut registry);
+        all.retention.register(&mut registry);
         all.registry = Mutex::new(registry);
         all
     }

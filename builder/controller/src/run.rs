@@ -27,6 +27,7 @@ use mosb_reconcile::http_server::{HealthSource, Server};
 use mosb_reconcile::lease::{Lease, LeaseTimes, gated};
 use mosb_reconcile::write::Executor;
 use mosb_render::Renderer;
+use mosb_retention::RetentionReconciler;
 use mosb_rollout::{OwnPlace, RolloutExecutor, RolloutReconciler};
 
 pub const LEASE: &str = "mosb-controller";
@@ -157,12 +158,18 @@ pub async fn run(
     let bases = BaseReconciler::new(resolver.clone(), writes.clone(), Arc::clone(&metrics.bases));
     let overridden =
         OverriddenReconciler::new(resolver.clone(), writes.clone(), Arc::clone(&metrics.bases));
+    let retention = RetentionReconciler::new(
+        Arc::clone(&cache),
+        writes.clone(),
+        Arc::clone(&metrics.retention),
+    );
     let driving = (&cache.watch_health, &cache.own_writes, &active);
     let mut controllers: Vec<Arc<dyn Controller<Trigger>>> = vec![
         Driver::new(configs, driving),
         Driver::new(new_machines, driving),
         Driver::new(bases, driving),
         Driver::new(overridden, driving),
+        Driver::new(retention, driving),
     ];
     if options.render {
         controllers.push(Driver::new(Renderer::new(resolver.clone(), writes.clone()), driving));

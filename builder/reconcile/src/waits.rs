@@ -111,6 +111,20 @@ pub const KUBELET_LOG: Duration = millis(200);
 /// After the result of a build pod could not be written to its ConfigMap.
 pub const RESULT_DELIVERY: Backoff = Backoff::doubling(millis(100), seconds(5));
 
+// === images in registries ===
+
+/// Between the record that an image is deleted and its deletion: longer than a watch is behind, and
+/// than a command takes between its look at the builds and its write.
+pub const IMAGE_DELETION_DELAY: Duration = seconds(15);
+/// How often old images are looked for: they get older, and nothing else shows that.
+pub const IMAGE_RETENTION: Duration = seconds(24 * 3600);
+/// After a pass that deleted as many as a pass does.
+pub const IMAGE_RETENTION_NEXT: Duration = seconds(1);
+/// While nothing may be deleted.
+pub const IMAGE_RETENTION_HELD: Duration = seconds(3600);
+/// After a failed pass.
+pub const IMAGE_RETENTION_FAILED: Backoff = Backoff::doubling(seconds(60), seconds(3600));
+
 // === roll-outs ===
 
 /// Between tries of `stage` and `report`, by the number of failed tries; then the last one.

@@ -92,10 +92,10 @@ impl Client {
         manifests: &BTreeSet<Digest>,
     ) -> Result<BTreeMap<String, TaggedImage>, Error> {
         let remote = &self.pushing(repo)?;
-        let asked = stream::iter(tags.iter().map(|tag| async move {
-            let named = remote.tagged(tag, manifests).await?;
-            Ok::<_, Error>(named.map(|named| (tag.clone(), named)))
-        }));
+        let asked = stream::iter(tags.clone()).map(|tag| async move {
+            let named = remote.tagged(&tag, manifests).await?;
+            Ok::<_, Error>(named.map(|named| (tag, named)))
+        });
         let found = asked.buffer_unordered(self.parallel()).try_collect::<Vec<_>>().await?;
         Ok(found.into_iter().flatten().collect())
     }

@@ -149,6 +149,18 @@ impl NodeRegistry {
         finish(&mut skopeo, &[]).ok();
     }
 
+    /// Whether it has `host:port/repository@digest`.
+    pub fn has(&self, image: &str) -> bool {
+        let mut skopeo = limited("skopeo");
+        skopeo
+            .args(["--insecure-policy", "inspect", "--raw", "--cert-dir"])
+            .arg(self.certificates())
+            .arg("--authfile")
+            .arg(self.authfile())
+            .arg(format!("docker://{image}"));
+        finish(&mut skopeo, &[]).status.success()
+    }
+
     fn skopeo(&self, command: &[&str], side: &str, places: &[&str]) {
         let mut skopeo = limited("skopeo");
         skopeo

@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 
 use mosb_image::signature_policy::SignaturePolicy;
 
-use super::{BaseStream, ClusterSettings, ClusterSettingsError, Mirrors, Resources, Toleration};
+use super::{
+    BaseStream, ClusterSettings, ClusterSettingsError, Mirrors, Resources, Retention, Toleration,
+};
 use crate::names::is_subdomain;
 
 type Checked = Result<(), ClusterSettingsError>;
@@ -59,6 +61,7 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     job(settings)?;
     image_checks(settings)?;
     settings.boot_images.check().map_err(|(field, problem)| wrong(field, problem))?;
+    retention(settings)?;
     rollout(settings)
 }
 
@@ -234,6 +237,19 @@ fn job(settings: &ClusterSettings) -> Checked {
 const MAX_STAGING: u16 = 100;
 /// Machines with much memory take minutes to start; after a day somebody has to look.
 const NODE_TIMEOUT_MINUTES: RangeInclusive<u16> = 5..=24 * 60;
+
+fn retention(settings: &ClusterSettings) -> Checked {
+    let Some(Retention { keep, days }) = settings.retention else {
+        return Ok(());
+    };
+    if !(1..=Retention::MAX_KEEP).contains(&keep) {
+        return Err(wrong("retention.keep", format!("want 1 to {}", Retention::MAX_KEEP)));
+    }
+    if days > Retention::MAX_DAYS {
+        return Err(wrong("retention.days", format!("want 0 to {}", Retention::MAX_DAYS)));
+    }
+    Ok(())
+}
 
 fn rollout(settings: &ClusterSettings) -> Checked {
     let rollout = &settings.rollout;

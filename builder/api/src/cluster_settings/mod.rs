@@ -93,6 +93,8 @@ pub struct ClusterSettings {
     pub user_data: UserDataSettings,
     /// Which machine sets get current boot images.
     pub boot_images: BootImageSettings,
+    /// Which old images of pools are kept although nothing needs them. Without it, the controller deletes none.
+    pub retention: Option<Retention>,
 }
 
 impl Default for ClusterSettings {
@@ -118,6 +120,7 @@ impl Default for ClusterSettings {
             rollout: RolloutLimits::default(),
             user_data: UserDataSettings::default(),
             boot_images: BootImageSettings::default(),
+            retention: None,
         }
     }
 }
@@ -232,5 +235,26 @@ pub struct RolloutLimits {
 impl Default for RolloutLimits {
     fn default() -> Self {
         Self { staging_per_registry: 3, node_timeout_minutes: 30 }
+    }
+}
+
+/// Which old images of a pool are kept although nothing needs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Retention {
+    /// So many of the newest images; 1 to 1000.
+    pub keep: u16,
+    /// All images that were built in the last so many days; 0 to 3650.
+    pub days: u16,
+}
+
+impl Retention {
+    pub const MAX_KEEP: u16 = 1000;
+    pub const MAX_DAYS: u16 = 3650;
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { keep: 5, days: 30 }
     }
 }

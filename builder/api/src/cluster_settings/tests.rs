@@ -69,6 +69,8 @@ fn problems_are_reported_with_their_path() {
         ("job: {nodeSelector: {a: 'b c'}}", "job.nodeSelector.a", "the API takes"),
         ("rollout: {stagingPerRegistry: 0}", "rollout.stagingPerRegistry", "1 to 100"),
         ("rollout: {stagingPerRegistry: 101}", "rollout.stagingPerRegistry", "1 to 100"),
+        ("retention: {keep: 0}", "retention.keep", "1 to 1000"),
+        ("retention: {days: 3651}", "retention.days", "0 to 3650"),
         ("rollout: {nodeTimeoutMinutes: 4}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {nodeTimeoutMinutes: 1441}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {maxUnavailable: 1}", "rollout.maxUnavailable", "unknown field"),

@@ -44,7 +44,8 @@ impl<'a> DecisionBuilder<'a> {
                 if build.is_pre_built() { &self.desired.seeded } else { &self.desired.wanted };
             return build.metadata.annotation(labels::WANTED) == Some(wanted)
                 && build.status.state() != Some(BuildCondition::Interrupted)
-                && !self.is_outdated(build);
+                && !self.is_outdated(build)
+                && !is_image_deleted(build);
         }
         // Another builder's build, in service and unchanged since.
         let status = &self.config.status;
@@ -159,7 +160,9 @@ impl<'a> DecisionBuilder<'a> {
                 let image = build.status.image().and_then(|image| image.parse().ok());
                 match image {
                     Some(image)
-                        if !self.is_outdated(build) && !is_on_other_base(build, planned) =>
+                        if !self.is_outdated(build)
+                            && !is_on_other_base(build, planned)
+                            && !is_image_deleted(build) =>
                     {
                         match self.image_status(&image, build)? {
                             ImageStatus::Present(_) => false,
@@ -296,6 +299,11 @@ impl<'a> DecisionBuilder<'a> {
         }
         Some(PoolReason::Replacing(name))
     }
+}
+
+/// Whether the image of a build was deleted because nothing needed it, or is about to be.
+fn is_image_deleted(build: &MachineOsBuild) -> bool {
+    build.metadata.annotation(labels::IMAGE_DELETED).is_some()
 }
 
 /// Whether a build took over an image on another base than the planned one.

@@ -197,7 +197,7 @@ impl ClusterCache {
         visitor.visit(renderers, &self.renderers, placed, |_| Trigger::All);
     }
 
-    fn machines(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
+    pub(super) fn machines(&self, client: &Client, visitor: &mut impl ResourceVisitor) {
         let machines = WatchedResource::new(MACHINES, Api::<Node>::all(client.clone()));
         visitor.visit(machines, &self.machines, machine, SeenMachine::trigger);
     }

@@ -87,6 +87,19 @@ impl ClusterCache {
         Ok(cache)
     }
 
+    /// Lists once pools, their images, machines, and the settings: whatever names an image.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_images(client: &Client, namespaces: &Namespaces) -> Result<Self, Error> {
+        let cache = Self::new(namespaces);
+        let mut lister = Lister::new(&cache);
+        cache.for_each_setting(client, &mut lister);
+        cache.machines(client, &mut lister);
+        try_join_all(lister.lists).await?;
+        Ok(cache)
+    }
+
     /// Lists once pools, the settings, and what boot images depend on.
     ///
     /// # Errors

@@ -168,6 +168,10 @@ pub enum Error {
         why: String,
     },
     #[cfg(feature = "cluster")]
+    #[error("{pool}: there is no policy, because nothing may be deleted: {why}")]
+    #[diagnostic(code = "images-held", class = Rejected)]
+    ImagesHeld { pool: String, why: String },
+    #[cfg(feature = "cluster")]
     #[error("not confirmed; nothing was changed, answer y or give --yes")]
     #[diagnostic(code = "not-confirmed", class = InvalidInput)]
     NotConfirmed,

@@ -7,6 +7,7 @@ pub mod builds;
 mod confirm;
 pub mod controller;
 pub mod ignition;
+pub mod images;
 pub mod logs;
 pub mod nodes;
 pub mod rebuild;
@@ -50,6 +51,18 @@ pub enum ClusterCommand {
         #[command(subcommand)]
         command: base::Base,
     },
+    /// Lists the images of a pool in their registry, and deletes old ones
+    ///
+    /// A controller deletes them by itself if ConfigMap mosb-config has retention.
+    ///
+    /// Example:
+    ///
+    ///   mosb images prune worker --dry-run
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Images {
+        #[command(subcommand)]
+        command: images::Images,
+    },
     /// Brings a pool's image to its machines, or takes it back
     ///
     /// A controller with --rollout does the work: these commands set what it follows, and show how far it is.
@@ -80,6 +93,7 @@ impl ClusterCommand {
             Self::ServeIgnition(command) => command.run().await,
             Self::SupportBundle(command) => Box::pin(command.run(session)).await,
             Self::Base { command } => command.run(session).await,
+            Self::Images { command } => command.run(session).await,
             Self::Rollout { command } => command.run(session).await,
         }
     }

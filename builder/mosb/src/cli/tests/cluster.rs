@@ -6,11 +6,13 @@ use serde_json::json;
 use super::{BUILD, RENDERED, digest, looks_like};
 use crate::cli::cluster::builds::BuildList;
 use crate::cli::cluster::ignition::MachineIgnition;
+use crate::cli::cluster::images::ImageList;
 use crate::cli::cluster::nodes::*;
 use crate::cli::cluster::rollout::RolloutResult;
 use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object as _;
 use mosb_api::rollout::{RolloutMode, SoftReboot};
+use mosb_controller::retention::{ImageState, PoolImage, PoolImages};
 use mosb_controller::rollout::{
     BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, SoftReboots,
     TargetView,
@@ -71,6 +73,46 @@ fn nodes() -> Vec<NodeView> {
             node.soft_reboot = Some(SoftReboot::USED);
         }),
     ]
+}
+
+#[test]
+fn images_of_a_registry() {
+    let image = |name: &str, state, reasons: &[&str]| PoolImage {
+        image: image(name).unwrap(),
+        kind: "machines".to_owned(),
+        builds: vec![format!("worker-{name}")],
+        tags: vec![format!("rendered-worker-{name}"), format!("worker-{name}")],
+        time: at("2025-11-02T03:04:05Z"),
+        state,
+        reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+    };
+    let images = PoolImages {
+        pool: "worker".to_owned(),
+        machine_os_config: "worker".to_owned(),
+        repository: "registry.example.com/os/worker".to_owned(),
+        keep: 5,
+        days: 30,
+        prune: false,
+        held: None,
+        refused: None,
+        images: vec![
+            image("new", ImageState::Kept, &["in service of worker", "node node-1 booted it"]),
+            image("old", ImageState::Deletable, &[]),
+        ],
+    };
+    looks_like("images-list", &ImageList { images: images.clone(), now: now() });
+    let mut pruned = PoolImages { prune: true, ..images.clone() };
+    pruned.images[1].state = ImageState::Deleted;
+    looks_like("images-prune", &ImageList { images: pruned, now: now() });
+    let refused = PoolImages {
+        prune: true,
+        refused: Some("405: UNSUPPORTED: The operation is unsupported.".to_owned()),
+        ..images.clone()
+    };
+    looks_like("images-refused", &ImageList { images: refused, now: now() });
+    let held = "the user data of new machines may have an older image; condition UserData shows why";
+    let held = PoolImages { held: Some(held.to_owned()), images: Vec::new(), ..images };
+    looks_like("images-held", &ImageList { images: held, now: now() });
 }
 
 #[test]

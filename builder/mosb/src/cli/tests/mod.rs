@@ -28,6 +28,8 @@ use crate::cli::cluster::builds::BuildList;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::ignition::MachineIgnition;
 #[cfg(feature = "cluster")]
+use crate::cli::cluster::images::ImageList;
+#[cfg(feature = "cluster")]
 use crate::cli::cluster::nodes::{NodeList, PoolDrift};
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::rebuild::RebuildRequest;
@@ -125,6 +127,8 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<FailureReport>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
+        #[cfg(feature = "cluster")]
+        schema::<ImageList>(),
         #[cfg(feature = "cluster")]
         schema::<MachineIgnition>(),
         #[cfg(feature = "cluster")]
