@@ -155,6 +155,7 @@ fn warning(image: &str, what: &str, error: &(dyn std::error::Error + 'static)) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BlobFrom;
     use mosb_image::tree::OwnedEntry;
 
     #[test]

@@ -110,7 +110,8 @@ fn images_of_a_registry() {
         ..images.clone()
     };
     looks_like("images-refused", &ImageList { images: refused, now: now() });
-    let held = "the user data of new machines may have an older image; condition UserData shows why";
+    let held =
+        "the user data of new machines may have an older image; condition UserData shows why";
     let held = PoolImages { held: Some(held.to_owned()), images: Vec::new(), ..images };
     looks_like("images-held", &ImageList { images: held, now: now() });
 }
