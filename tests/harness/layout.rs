@@ -121,6 +121,23 @@ impl Layout {
         self.tag(tag, self.put_blob(MANIFEST, manifest.to_string().as_bytes()))
     }
 
+    /// Adds an image with the layers of another one, and a label of its own. Returns the digest of the
+    /// manifest.
+    pub fn put_child(&self, tag: &str, base: &Self, base_tag: &str, label: (&str, &str)) -> String {
+        let mut manifest = base.json(&base.digest(base_tag));
+        let mut config = base.json(manifest["config"]["digest"].as_str().unwrap());
+        for layer in manifest["layers"].as_array().unwrap() {
+            let digest = layer["digest"].as_str().unwrap();
+            let to = self.blob_path(digest);
+            if !to.exists() {
+                fs::copy(base.blob_path(digest), to).unwrap();
+            }
+        }
+        config["config"]["Labels"][label.0] = json!(label.1);
+        manifest["config"] = self.put_blob(CONFIG, config.to_string().as_bytes());
+        self.tag(tag, self.put_blob(MANIFEST, manifest.to_string().as_bytes()))
+    }
+
     fn put_image(&self, image: &Image) -> Value {
         let (mut layers, mut diff_ids) = (Vec::new(), Vec::new());
         for (compression, tar) in &image.layers {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 pub use controllers::{Controllers, has_lost_lease};
 use kubelet::End;
 use mosb_tests::{
-    ApiProxy, Daemon, FixtureGuard, FixturePool, Image, Layout, Node, base_image, lasting, programs,
+    ApiProxy, Daemon, FixtureGuard, FixturePool, Layout, Node, base_image, lasting, programs,
 };
 use objects::Objects;
 
@@ -79,7 +79,8 @@ impl FaultCluster {
         let folder = tempfile::tempdir().unwrap();
         let layout = Layout::create(&folder.path().join("images"));
         let images = ["one", "two", "prepared"].map(|name| {
-            let digest = layout.put(name, &Image::new().label("image", name));
+            // Its checks compare it with the base.
+            let digest = layout.put_child(name, &base_image(), "base", ("image", name));
             registry.push(&layout.reference(name), &format!("faults/os:{name}"));
             digest
         });
