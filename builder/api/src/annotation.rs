@@ -47,3 +47,14 @@ pub(crate) fn one_of<T: Copy>(
     let remedy = format!("set {} or {last}", others.join(", "));
     Err(AnnotationError::new(annotation, value, "no such value", remedy))
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An object with one annotation.
+    pub fn annotated(key: &str, value: &str) -> Metadata {
+        let annotations = [(key.to_owned(), value.to_owned())].into();
+        Metadata { annotations, ..Metadata::default() }
+    }
+}

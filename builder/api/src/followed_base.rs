@@ -93,11 +93,7 @@ impl fmt::Display for RecordedBase {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn config(key: &str, value: &str) -> Metadata {
-        let annotations = [(key.to_owned(), value.to_owned())].into();
-        Metadata { annotations, ..Metadata::default() }
-    }
+    use crate::annotation::tests::annotated as config;
 
     #[test]
     fn mode_is_one_of_three_defaulting_to_none() {

@@ -146,12 +146,8 @@ impl Approvals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::annotation::tests::annotated as config;
     use k8s_openapi::jiff::Timestamp;
-
-    fn config(key: &str, value: &str) -> Metadata {
-        let annotations = [(key.to_owned(), value.to_owned())].into();
-        Metadata { annotations, ..Metadata::default() }
-    }
 
     fn approval(image: &str, approved: bool) -> Approval {
         Approval {

@@ -11,7 +11,7 @@ use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::{InputKind, Workload};
-use mosb_api::cluster_settings::ImageCheckSettings;
+use mosb_api::image_checks::ImageCheckSettings;
 use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_build::{JobMethod, JobResult};
 use mosb_cluster::kinds;

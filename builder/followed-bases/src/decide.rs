@@ -24,7 +24,7 @@ pub fn is_update_wanted(snapshot: &BaseSnapshot) -> bool {
     snapshot.config.metadata.annotations.contains_key(labels::UPDATE_BASE)
 }
 
-/// The lookup of a pool; none if there is no stream.
+/// The lookup of a pool; none if it follows no stream.
 pub fn lookup(snapshot: &BaseSnapshot) -> Option<StreamLookup> {
     let FollowedBase { base, stream } = snapshot.followed.as_ref().ok()?;
     let pull_secret = snapshot.config.spec.base_image_pull_secret.as_ref();

@@ -206,6 +206,22 @@ impl Client {
         resolve::resolve(source, store, platform, &self.shared.configs).await
     }
 
+    /// As [`resolve`](Self::resolve); an image that is not in an index is found whatever its platform is, so
+    /// that a caller can report that.
+    ///
+    /// # Errors
+    /// As for `resolve`.
+    pub async fn resolve_of_any_platform(
+        &self,
+        source: &Source,
+        platform: Option<&Platform>,
+    ) -> Result<Resolved, Error> {
+        match self.resolve(source, platform).await {
+            Err(Error::PlatformMissing { .. }) => self.resolve(source, None).await,
+            resolved => resolved,
+        }
+    }
+
     /// The digest that a tag or digest names now; `None` if it names nothing.
     ///
     /// A mirror may be behind with a tag: the registry itself, or where registries.conf moves it to, is

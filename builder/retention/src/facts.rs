@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::judge::KeepReason;
 use crate::judge::{BuiltImage, NeededImages, RetentionFacts};
-use crate::keep_reason::KeepReason;
 use mosb_api::cluster_settings::Retention;
 use mosb_api::rollout::{History, NodeReport, PinnedBuild};
 use mosb_api::{MachineOsBuild, MachineOsConfig, Metadata, condition, labels};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::judge::KeepReason;
 use crate::judge::{BuiltImage, RetentionFacts, Tags, judge};
-use crate::keep_reason::KeepReason;
 use mosb_api::cluster_settings::Retention;
 use mosb_image::Digest;
 use mosb_plan::plan::PreparedTag;

@@ -9,13 +9,11 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `judge` | facts and tags → what becomes of each image |
+//! | `judge` | facts and tags → what becomes of each image, and why it is kept |
 //! | `batch` | which images one pass deletes, and whether it still may |
-//! | `keep_reason` | why an image is kept |
 //! | `facts` | cluster → facts, and why nothing is deleted now |
 //! | `prune` | lists, records and deletes |
 //! | `decide`, `reconciler` | when the controller prunes, and what the condition says |
-//! | `metrics` | deleted images |
 //! | `pool_images` | what `mosb images` prints |
 //! | `registry_policy` | policies for registries that refuse deletion |
 
@@ -23,15 +21,12 @@ mod batch;
 mod decide;
 #[cfg(test)]
 mod decide_tests;
-mod error;
 mod facts;
 #[cfg(test)]
 mod facts_tests;
 mod judge;
 #[cfg(test)]
 mod judge_tests;
-mod keep_reason;
-mod metrics;
 mod pool_images;
 #[cfg(test)]
 mod property_tests;
@@ -40,9 +35,7 @@ mod reconciler;
 mod registry_policy;
 
 pub use decide::IMAGE_RETENTION_CONDITION;
-pub use error::RetentionError;
-pub use metrics::RetentionMetrics;
 pub use pool_images::{ImageState, PoolImage, PoolImages};
-pub use prune::{PruneMode, PruneRequest, prune};
-pub use reconciler::RetentionReconciler;
+pub use prune::{PruneMode, PruneRequest, RetentionError, prune};
+pub use reconciler::{RetentionMetrics, RetentionReconciler};
 pub use registry_policy::{PolicyFormat, policy};

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 
 use crate::batch::{batch, judged_again};
+use crate::judge::KeepReason;
 use crate::judge::{BuiltImage, JudgedImage, RetentionFacts, Tags, judge};
-use crate::keep_reason::KeepReason;
 use mosb_api::cluster_settings::Retention;
 use mosb_image::Digest;
 use mosb_registry::TaggedImage;

@@ -18,7 +18,6 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::batch::{RecordedImage, batch, judged_again};
-use crate::error::RetentionError;
 use crate::facts::{Hold, deleting, hold, push_repository, retention_facts};
 use crate::judge::{ImageKind, JudgedImage, RetentionFacts, Tags, judge};
 use crate::pool_images::{ImageState, PoolImage, PoolImages};
@@ -35,7 +34,7 @@ use mosb_reconcile::error::is_conflict;
 use mosb_reconcile::waits::IMAGE_DELETION_DELAY;
 use mosb_reconcile::{Error, Problem};
 use mosb_registry::{Deletion, other_owners, owner_tag};
-use mosb_types::ErrorClass;
+use mosb_types::{Diagnostic, ErrorClass};
 
 /// How long a list of the cluster counts. A process that was suspended deletes nothing more.
 const MAX_LIST_AGE: SignedDuration = SignedDuration::from_secs(60);
@@ -46,6 +45,39 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const FIELD_MANAGER: &str = "mosb";
 /// Its UID identifies a cluster.
 const CLUSTER_NAMESPACE: &str = "kube-system";
+
+/// Why the images of a pool can't be listed or deleted.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[non_exhaustive]
+pub enum RetentionError {
+    #[error("{pool}: it has no MachineOSConfig; create one to have images built")]
+    #[diagnostic(code = "not-opted-in", class = InvalidInput)]
+    NotOptedIn { pool: String },
+    #[error("{pool}: more than one MachineOSConfig: {names}; delete all but one")]
+    #[diagnostic(code = "rivals", class = InvalidInput)]
+    Rivals { pool: String, names: String },
+    #[error(
+        "machineosconfig {config}: spec.renderedImagePushSpec {push:?} names no repository; correct it"
+    )]
+    #[diagnostic(code = "bad-reference", class = InvalidInput)]
+    BadPushSpec { config: String, push: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Api(#[from] Error),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Registry(#[from] mosb_registry::Error),
+    /// A Secret, the settings, or the registry with the login of a Secret.
+    #[error("{message}")]
+    #[diagnostic(code = "images-unreadable", class = *class)]
+    Unreadable { reason: String, message: String, class: ErrorClass },
+}
+
+impl From<Problem> for RetentionError {
+    fn from(Problem { class, reason, message }: Problem) -> Self {
+        Self::Unreadable { reason, message, class }
+    }
+}
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -298,7 +330,7 @@ impl Registry {
         tags: &BTreeSet<String>,
         facts: &RetentionFacts,
     ) -> Result<Tags, mosb_registry::Error> {
-        // mosb pushes no index.
+        // What mosb pushes is not an index.
         let manifests = facts.builds.iter().map(|build| build.digest).collect();
         self.client.client().tagged(&self.repository, tags, &manifests).await
     }

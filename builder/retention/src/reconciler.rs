@@ -6,18 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 
 use crate::decide::{
     LastPass, PassOutcome, RetentionDecision, RetentionSnapshot, RetentionState, decide,
 };
-use crate::error::RetentionError;
 use crate::facts::retention_facts;
-use crate::metrics::RetentionMetrics;
 use crate::pool_images::ImageState;
-use crate::prune::{PruneMode, PruneRequest, prune};
+use crate::prune::{PruneMode, PruneRequest, RetentionError, prune};
 use mosb_api::MachineOsConfig;
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, Trigger};
+use mosb_cluster::metrics::Pool;
 use mosb_cluster::namespaces::Namespaces;
 use mosb_image::Digest;
 use mosb_reconcile::Problem;
@@ -27,6 +29,27 @@ use mosb_types::ErrorClass;
 
 /// A registry with many tags and little speed.
 const PASS_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Metrics of old images, by pool.
+#[derive(Debug, Default)]
+pub struct RetentionMetrics {
+    deleted: Family<Pool, Counter>,
+}
+
+impl RetentionMetrics {
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "mosb_images_deleted",
+            "Images of the pool that were deleted from its registry",
+            self.deleted.clone(),
+        );
+    }
+
+    pub fn add(&self, pool: &str, deleted: usize) {
+        let pool = Pool { pool: pool.to_owned() };
+        self.deleted.get_or_create(&pool).inc_by(deleted as u64);
+    }
+}
 
 #[derive(Debug)]
 pub struct RetentionReconciler {

@@ -40,7 +40,7 @@ impl PolicyFormat {
     }
 }
 
-/// The policy that deletes the tags of images which are not kept; none if there are no such tags.
+/// The policy that deletes the tags of images which are not kept; none if all are kept.
 pub fn policy(format: PolicyFormat, images: &PoolImages) -> Option<Value> {
     let deletable = images.images.iter().filter(|image| image.state == ImageState::Deletable);
     let tags: BTreeSet<&str> =

@@ -3,7 +3,6 @@
 mod base_stream;
 mod boot_images;
 mod check;
-mod image_checks;
 mod job;
 mod merged;
 mod proxy;
@@ -18,12 +17,12 @@ use serde::Deserialize;
 use mosb_types::Diagnostic;
 
 use super::ImageBuilderType;
+use super::image_checks::ImageCheckSettings;
 use super::yaml::{self, YamlError};
 
 pub use base_stream::BaseStream;
 pub use boot_images::{BootImageSettings, MachineManager, StubReference};
 pub use check::is_host;
-pub use image_checks::ImageCheckSettings;
 pub use job::{
     ContainerResources, ControlPlaneBuilds, Deadlines, ImagePullPolicy, JobSettings, Resources,
     StorageDriver, Toleration, UserNamespaces,

@@ -13,9 +13,9 @@ use serde_json::json;
 use super::DecisionBuilder;
 use crate::lookup::{ChecksLookup, Lookup};
 use crate::pool_reason::PoolReason;
-use mosb_api::cluster_settings::ImageCheckSettings;
 use mosb_api::image_checks::{
     CheckMode, CheckModes, CheckName, CheckOverrides, CheckRecord, CheckResult, CheckVerdict,
+    ImageCheckSettings,
 };
 use mosb_api::promotion::Stage;
 use mosb_api::rollout::PinnedBuild;

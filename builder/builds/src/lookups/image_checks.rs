@@ -114,12 +114,7 @@ async fn read(
     image: ImageRef,
     platform: Option<&Platform>,
 ) -> Result<Base, Problem> {
-    let source = Source::Registry(image);
-    let found = match client.resolve(&source, platform).await {
-        // An image for another platform, which is no index, is checked anyway.
-        Err(mosb_registry::Error::PlatformMissing { .. }) => client.resolve(&source, None).await?,
-        found => found?,
-    };
+    let found = client.resolve_of_any_platform(&Source::Registry(image), platform).await?;
     let name = BaseName::from_layout(found.manifest);
     let (manifest, config) = (&found.manifest_bytes, &found.config_bytes);
     let base = Base::new(name, found.pinned_text(), found.index, manifest, config);

@@ -168,7 +168,7 @@ pub enum Error {
         why: String,
     },
     #[cfg(feature = "cluster")]
-    #[error("{pool}: there is no policy, because nothing may be deleted: {why}")]
+    #[error("{pool}: a policy is not printed, because nothing may be deleted: {why}")]
     #[diagnostic(code = "images-held", class = Rejected)]
     ImagesHeld { pool: String, why: String },
     #[cfg(feature = "cluster")]

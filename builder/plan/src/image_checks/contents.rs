@@ -23,7 +23,7 @@ pub struct Contents {
     pub kernels: Vec<String>,
     /// Of a sealed image, without the leading slash.
     pub unified_kernel: Option<String>,
-    /// The versions of each package, by name; none if there is no database, or one can't be read.
+    /// The versions of each package, by name; none if the image has no database, or one can't be read.
     pub packages: Option<BTreeMap<String, Vec<String>>>,
 }
 

@@ -1,7 +1,7 @@
 //! Which Jobs let a machine adopt what its first config wrote, and what is shown of its files.
 
+use super::requests::{annotations, carry_out, change};
 use super::stories::{rolling, running};
-use super::views::{annotations, carry_out, change};
 use crate::RolloutEffect;
 use crate::effect::Action;
 use crate::*;

@@ -3,8 +3,8 @@
 use super::failures::HALF_AN_HOUR;
 use super::fleet::*;
 use super::machine::FakeNode;
+use super::requests::{carry_out, change};
 use super::stories::{rolling, running, status};
-use super::views::{carry_out, change};
 use crate::*;
 use mosb_api::labels;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //! one.
 
 use super::fleet::*;
+use super::requests::carry_out;
 use super::stories::{running, status};
-use super::views::carry_out;
 use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_api::labels;

@@ -4,8 +4,8 @@
 use super::fleet::*;
 use super::leaving::delete_config;
 use super::machine::{FakeJob, FakeNode};
+use super::requests::carry_out;
 use super::stories::{running, status};
-use super::views::carry_out;
 use crate::*;
 use mosb_api::labels;
 use mosb_image::Digest;

@@ -19,6 +19,7 @@ mod machine_parts;
 mod observed;
 mod passes;
 mod property;
+mod requests;
 mod restarts;
 mod retry;
 mod safety;

@@ -2,8 +2,8 @@
 //! again.
 
 use super::fleet::*;
+use super::requests::{carry_out, change};
 use super::stories::{rolling, running, status};
-use super::views::{carry_out, change};
 use crate::*;
 use mosb_api::labels;
 use mosb_api::rollout::Slot;

@@ -16,6 +16,7 @@ use crate::machine_state::MachineState;
 use crate::snapshot::RolloutSnapshot;
 use mosb_api::rollout::{History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
 use mosb_api::{MachineOsConfig, labels};
+use mosb_cluster::gate::Gate;
 use mosb_cluster::name_list::name_list;
 use mosb_image::{Digest, ImageRef};
 
@@ -313,7 +314,10 @@ fn of_builds(snapshot: &RolloutSnapshot, to: &UndoTo) -> Checked<PinnedBuild> {
         .collect();
     pins.dedup();
     match pins.as_slice() {
-        [only] => Ok(only.clone()),
+        [only] => match held(snapshot, only) {
+            Some(message) => Err(RolloutRequestError::NotInService { pool, message }),
+            None => Ok(only.clone()),
+        },
         [] => {
             let digest = to.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
             let build = format!("{}{digest}", to.name);
@@ -324,6 +328,17 @@ fn of_builds(snapshot: &RolloutSnapshot, to: &UndoTo) -> Checked<PinnedBuild> {
             Err(RolloutRequestError::SeveralImages { pool, build: to.name.clone(), choices })
         }
     }
+}
+
+/// What keeps the image of a build out of service, and what to do; none of one that was in service.
+fn held(snapshot: &RolloutSnapshot, build: &PinnedBuild) -> Option<String> {
+    let config = snapshot.config.as_ref()?;
+    if History::of(&config.metadata).find(build).is_some() {
+        return None;
+    }
+    let object = snapshot.builds.iter().find(|object| object.metadata.name == build.name)?;
+    let gate = Gate::recorded(config, object, object.status.image()?);
+    (!gate.is_open()).then(|| gate.message(&snapshot.pool.metadata.name, build))
 }
 
 /// The stock image, which only the rendered config names. A tag may move, so a digest is needed.

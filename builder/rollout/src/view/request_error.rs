@@ -36,6 +36,9 @@ pub enum RolloutRequestError {
     #[error("{pool}: build {build} has several images; choose one with --to: {choices}")]
     #[diagnostic(code = "several-images", class = InvalidInput)]
     SeveralImages { pool: String, build: String, choices: String },
+    #[error("{pool}: {message}")]
+    #[diagnostic(code = "not-in-service", class = InvalidInput)]
+    NotInService { pool: String, message: String },
     #[error("{pool}: the stock image is not known: {cause}; {remedy}")]
     #[diagnostic(code = "no-stock-digest", class = InvalidInput)]
     NoStockDigest { pool: String, cause: String, remedy: String },

@@ -32,12 +32,7 @@ pub(super) async fn stock(
     let mut refused = None;
     let mut read = Err("nobody asks for it".to_owned());
     for client in clients {
-        let resolved = match client.resolve(&source, platform.as_ref()).await {
-            // A single image, no index, is checked anyway.
-            Err(Error::PlatformMissing { .. }) => client.resolve(&source, None).await,
-            other => other,
-        };
-        match resolved {
+        match client.resolve_of_any_platform(&source, platform.as_ref()).await {
             // Other logins may have more rights. A registry may also report a missing right as not
             // found.
             Err(error @ (Error::Denied { .. } | Error::NotFound { .. })) => {
@@ -203,7 +198,7 @@ async fn ask(
             Ok(stock) => place.resolve(image, Some(&stock.config.platform)).await,
             Err(_) => Err(Error::PlatformAmbiguous { image: text, has }),
         },
-        // A single image, no index, is checked anyway.
+        // An image that is not in an index is checked anyway.
         Err(missing @ Error::PlatformMissing { .. }) => match place.resolve(image, None).await {
             Ok(resolved) => Ok(resolved),
             Err(_) => Err(missing),

@@ -129,7 +129,9 @@ fn print_policy(format: PolicyFormat, images: &PoolImages) -> Result<ExitCode> {
             let text = serde_json::to_string_pretty(&policy).expect("objects have text keys only");
             print_text(&(text + "\n"))?;
         }
-        None => tracing::info!("{}: no tag is to be deleted, so there is no policy", images.pool),
+        None => {
+            tracing::info!("{}: a policy is not printed, because all tags are kept", images.pool)
+        }
     }
     Ok(0)
 }
