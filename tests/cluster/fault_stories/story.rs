@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fault_cluster::{FaultCluster, M, ends, in_namespace, kubelet, ours, text};
 use crate::test_cluster::state;
+use mosb_api::labels;
 
 /// A sequence of changes to one pool.
 pub struct Story {
@@ -336,7 +337,15 @@ fn without_chance(value: Value) -> Value {
         Value::Object(all) => all
             .into_iter()
             .filter(|(key, _)| !CHANCE.contains(&key.as_str()))
-            .map(|(key, value)| (key, without_chance(value)))
+            .map(|(key, value)| match (&*key, &value) {
+                // When the image was checked.
+                (labels::CHECKED, Value::String(record)) => {
+                    let mut record: Value = serde_json::from_str(record).unwrap();
+                    record["at"].take();
+                    (key, record)
+                }
+                _ => (key, without_chance(value)),
+            })
             .collect(),
         other => other,
     }
