@@ -186,10 +186,10 @@ fn files_that_buildah_mounts_over_are_the_configs() {
 }
 
 /// A policy that rejects all images except those of one registry.
-fn policy(registry: &str, kind: &str) -> SignaturePolicy {
+fn policy(registry: &str, requirement: Value) -> SignaturePolicy {
     let policy = json!({
         "default": [{ "type": "reject" }],
-        "transports": { "docker": { registry: [{ "type": kind, "keyData": "eA==" }] } },
+        "transports": { "docker": { registry: [requirement] } },
     });
     SignaturePolicy::parse(policy.to_string().as_bytes()).unwrap()
 }
@@ -203,7 +203,7 @@ fn buildah_pulls_nothing_that_a_policy_rejects() {
     let base = fixture.resolve(&registry.repository("os/base:v1"));
     let plan = plan(&json!({ "ignition": { "version": "3.5.0" } }), Some("RUN true\n"), &base);
     fixture.options.signature_policy =
-        Some(policy(registry.address(), "reject").without_signatures());
+        Some(policy(registry.address(), json!({ "type": "reject" })).without_signatures());
     let error = fixture.build(&plan, &base, "image").unwrap_err();
     assert_eq!(error.code(), "program-failed", "{error}");
     assert!(error.to_string().contains("is rejected by policy"), "{error}");
@@ -234,7 +234,8 @@ fn between_registries_only_new_blobs_are_sent() {
         fixture.options.volumes = volumes.map(|volume| volume.parse().unwrap()).into();
         // The policy has OpenShift's form. The buildah of Debian 12 would reject all images that
         // need a sigstore signature.
-        let policy = policy(registry.address(), "sigstoreSigned");
+        let signed = json!({ "type": "sigstoreSigned", "keyData": "eA==" });
+        let policy = policy(registry.address(), signed);
         fixture.options.signature_policy = Some(policy.without_signatures());
         let base = fixture.resolve(&registry.repository("os/base:v1"));
         // mosb's own step with extensions, and a package with its own repository.

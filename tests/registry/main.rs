@@ -10,3 +10,4 @@ mod registry_layout;
 mod registry_policy;
 mod registry_profiles;
 mod repository;
+mod signatures;

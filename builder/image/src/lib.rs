@@ -5,6 +5,7 @@
 //! and manifest. Invariant: equal values are equal bytes, whatever the clock, user, umask, locale or
 //! order of a map.
 
+mod blob_ref;
 pub mod digest;
 pub mod edit;
 pub mod gzip;
@@ -20,6 +21,7 @@ pub mod reference;
 pub mod signature_policy;
 pub mod tree;
 
+pub use blob_ref::BlobRef;
 pub use digest::{DiffId, Digest, DigestError};
 pub use ostree_reference::OstreeImageRef;
 pub use path::{TreePath, TreePathError};

@@ -138,6 +138,15 @@ pub fn is_tag(s: &str) -> bool {
     first && s.len() <= 128 && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
 }
 
+/// Whether a text is `host[:port]`, also without a dot, or a repository with its host.
+pub(crate) fn is_host_or_name(s: &str) -> bool {
+    let is_any_host = |s: &str| is_host(s) || is_host(&format!("{s}.x"));
+    match s.split_once('/') {
+        None => is_any_host(s),
+        Some((host, repository)) => is_any_host(host) && is_repository(repository),
+    }
+}
+
 impl RepoRef {
     /// `host[:port]`.
     pub fn host(&self) -> &str {

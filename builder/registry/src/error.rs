@@ -222,6 +222,10 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Layer(#[from] layer::Error),
+    /// A tag that others write as well.
+    #[error("{image}: others change this tag all the time; try again later")]
+    #[diagnostic(code = "attach-conflict", class = Transient)]
+    AttachConflict { image: String },
     /// A `policy.json` that can't be used.
     #[error("{file}: {cause}")]
     #[diagnostic(code = "bad-signature-policy", class = InvalidInput)]

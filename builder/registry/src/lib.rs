@@ -21,9 +21,11 @@
 //! | `base_tree` | the tree of a base: from a cache on disk, from an image, from the layers; which prepared base was made for a target |
 //! | `repository` | its tags and what they name, its owners, the deletion of a manifest |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
+//! | `attached` | signatures, attestations and referrers of an image |
 //! | `small_image` | an image with one file |
 //! | `push`, `push_remote`, `tag_platform`, `refused_check` | writing an image |
 
+mod attached;
 mod auth;
 pub mod base_tree;
 mod client;
@@ -50,6 +52,7 @@ mod upload;
 mod verify;
 
 pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy};
+pub use attached::{Attached, AttachedLimits, NamedManifest, Referrer};
 pub use auth::credentials;
 pub use auth::keyring::{CredentialSources, Logins};
 pub use base_tree::prepared_records::PreparedRecords;
@@ -58,7 +61,7 @@ pub use client::{Client, Confirmed, Options};
 pub use error::Error;
 pub use layout::folder;
 pub use location::{Destination, Source, Target};
-pub use manifest::BlobRef;
+pub use mosb_image::BlobRef;
 pub use probe::{OpenUpload, PullRepository};
 pub use push::{BlobFrom, BlobToPush, MovedTag, Push, PushPlan, Pushed, former_tag};
 pub use repository::{Deletion, MAX_TAGS, TaggedImage, other_owners, owner_tag};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use mosb_image::layer::MAX_LAYERS;
 use mosb_image::media_type::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
-use mosb_image::{Digest, Platform};
+use mosb_image::{BlobRef, Digest, Platform};
 
 use crate::error::Error;
 
@@ -22,18 +22,6 @@ pub(super) const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json, \
 pub(super) const MANIFEST_LIMIT: u64 = 512 << 10;
 /// Most bytes of a config: enough for 512 layers with 1 KiB of history each, and as much for labels.
 pub(super) const CONFIG_LIMIT: u64 = 1 << 20;
-
-/// A blob that a manifest names.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BlobRef {
-    pub media_type: String,
-    pub digest: Digest,
-    pub size: u64,
-    /// For example the position of a zstd:chunked layer's table of contents.
-    #[serde(default)]
-    pub annotations: BTreeMap<String, String>,
-}
 
 /// Config and layers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

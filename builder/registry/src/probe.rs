@@ -6,13 +6,12 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use url::Url;
 
-use mosb_image::{Digest, ImageRef, Platform, RepoRef};
+use mosb_image::{BlobRef, Digest, ImageRef, Platform, RepoRef};
 
 use crate::auth::token::Scopes;
 use crate::client::Client;
 use crate::error::Error;
 use crate::location::Source;
-use crate::manifest::BlobRef;
 use crate::remote::Remote;
 use crate::resolve::{self, Configs, Resolved};
 use crate::store::{Blobs as _, Store};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use mosb_image::hidden::Hidden;
-use mosb_image::{Digest, PinnedRef};
+use mosb_image::{BlobRef, Digest, PinnedRef};
 
 use super::tag_platform;
 use crate::client::{Client, Confirmed};
@@ -17,7 +17,6 @@ use crate::layout::ImageFolder;
 use crate::layout::folder::file_stream;
 use crate::layout::layout_write::LayoutWriter;
 use crate::location::{Destination, Target};
-use crate::manifest::BlobRef;
 use crate::push_remote::{self, PreparedPush};
 use crate::store::{BlobStream, Blobs as _, Store};
 use crate::upload::Reopen;

@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use mosb_image::{Digest, PinnedRef, Platform};
+use mosb_image::{BlobRef, Digest, PinnedRef, Platform};
 
 use crate::error::Error;
 use crate::location::Source;
-use crate::manifest::{self, BlobRef, CONFIG_LIMIT, Document, ImageManifest};
+use crate::manifest::{self, CONFIG_LIMIT, Document, ImageManifest};
 use crate::select_platform::select_platform;
 use crate::store::{Blobs as _, Store};
 use crate::verify::collect;

@@ -1,7 +1,9 @@
 //! Which image of an index is meant.
 
-use mosb_image::Platform;
+use std::collections::BTreeMap;
+
 use mosb_image::media_type::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
+use mosb_image::{BlobRef, Platform};
 
 use crate::error::Error;
 use crate::manifest::{IndexEntry, invalid};
@@ -9,7 +11,7 @@ use crate::manifest::{IndexEntry, invalid};
 impl IndexEntry {
     /// Whether it can be an image at all: attestations have the platform unknown/unknown (BuildKit)
     /// or name what they attest in an annotation, and artifacts have other media types.
-    fn is_image(&self) -> bool {
+    pub fn is_image(&self) -> bool {
         let unknown = self
             .platform
             .as_ref()
@@ -21,6 +23,22 @@ impl IndexEntry {
             "" | OCI_MANIFEST | OCI_INDEX | DOCKER_MANIFEST | DOCKER_LIST
         );
         known && !unknown && !attests
+    }
+
+    /// Whether it is an index itself.
+    pub fn is_index(&self) -> bool {
+        matches!(&*self.media_type, OCI_INDEX | DOCKER_LIST)
+    }
+
+    /// How the index names it; without a media type, it is an image of OCI.
+    pub fn descriptor(&self) -> BlobRef {
+        let media_type = if self.media_type.is_empty() { OCI_MANIFEST } else { &self.media_type };
+        BlobRef {
+            media_type: media_type.to_owned(),
+            digest: self.digest,
+            size: self.size,
+            annotations: BTreeMap::new(),
+        }
     }
 
     fn shown(&self) -> String {

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use mosb_image::signature_policy::{DEFAULT, Requirement, SignaturePolicy, Verdict};
+use mosb_image::signature_policy::{
+    DEFAULT, Requirement, SignaturePolicy, SignatureRequirement, Verdict,
+};
 use mosb_types::Finding;
 
 use crate::error::Error;
@@ -41,7 +43,7 @@ impl LoadedPolicy {
                 }
                 _ => Error::Rejected { image: image.to_owned(), scope, file: self.name.clone() },
             }),
-            Requirement::Accept | Requirement::Signature(_) => Ok(()),
+            Requirement::Accept | Requirement::Signatures(_) => Ok(()),
         }
     }
 
@@ -52,12 +54,14 @@ impl LoadedPolicy {
     /// What is not checked of an image that is read.
     pub fn unchecked(&self, image: &str) -> Option<Finding> {
         let Verdict { scope, requirement } = self.policy.verdict(image);
-        let Requirement::Signature(kind) = requirement else {
+        let Requirement::Signatures(all) = requirement else {
             return None;
         };
+        let kinds: Vec<_> = all.iter().map(SignatureRequirement::kind).collect();
         let message = format!(
-            "{scope:?} of the policy {} asks for a signature ({kind}), which mosb does not check",
-            self.name
+            "{scope:?} of the policy {} asks for a signature ({}), which a build does not check; check it with `mosb verify {image}`",
+            self.name,
+            kinds.join(", ")
         );
         Some(Finding::new("signature-not-checked", message).object(image))
     }

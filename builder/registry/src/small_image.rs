@@ -4,11 +4,10 @@
 use serde_json::{Value, json};
 use tar::{Builder, Header};
 
-use crate::manifest::BlobRef;
 use crate::push::{BlobFrom, BlobToPush, PushPlan};
 use mosb_image::gzip::compress;
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP, OCI_MANIFEST};
-use mosb_image::{DiffId, Digest};
+use mosb_image::{BlobRef, DiffId};
 use mosb_types::canonical_json;
 
 /// The same input gives the same bytes.
@@ -32,19 +31,13 @@ pub(crate) fn small_image(file: &str, content: &[u8], labels: &Value, tag: Strin
         "rootfs": { "type": "layers", "diff_ids": [diff_id] },
     }));
     let blob = |media_type: &str, bytes: Vec<u8>| BlobToPush {
-        blob: BlobRef {
-            media_type: media_type.to_owned(),
-            digest: Digest::of(&bytes),
-            size: bytes.len() as u64,
-            annotations: Default::default(),
-        },
+        blob: BlobRef::of(media_type, &bytes),
         from: BlobFrom::Bytes(bytes.into()),
     };
     let (layer, config) = (blob(OCI_LAYER_GZIP, layer), blob(OCI_CONFIG, config));
-    let described = |blob: &BlobRef| json!({ "mediaType": blob.media_type, "digest": blob.digest, "size": blob.size });
     let manifest = canonical_json(&json!({
         "schemaVersion": 2, "mediaType": OCI_MANIFEST,
-        "config": described(&config.blob), "layers": [described(&layer.blob)],
+        "config": config.blob, "layers": [layer.blob],
     }));
     PushPlan {
         manifest: manifest.into(),

@@ -7,12 +7,11 @@ use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, LOCATION, RANGE};
 use url::Url;
 
-use mosb_image::Digest;
+use mosb_image::{BlobRef, Digest};
 
 use crate::auth::token::Scopes;
 use crate::error::Error;
 use crate::http::{AttemptOutcome, RetryDecision, decide_retry, jitter};
-use crate::manifest::BlobRef;
 use crate::remote::{CONTENT_DIGEST, Remote};
 use crate::store::BlobStream;
 use crate::transport::request::{RegistryMessage, Request, Response, no_response};

@@ -4,10 +4,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::try_unfold;
 use sha2::{Digest as _, Sha256};
 
-use mosb_image::Digest;
+use mosb_image::{BlobRef, Digest};
 
 use crate::error::Error;
-use crate::manifest::BlobRef;
 use crate::store::BlobStream;
 
 /// The same bytes; an error instead of the end (or of a byte too many) where size or digest are not

@@ -6,6 +6,7 @@ mod diagnostic;
 mod error_class;
 mod error_text;
 mod finding;
+mod json_object;
 mod secret;
 
 pub use canonical_json::{canonical_json, canonical_value};
@@ -13,6 +14,7 @@ pub use diagnostic::Diagnostic;
 pub use error_class::ErrorClass;
 pub use error_text::{error_text, escape_control};
 pub use finding::Finding;
+pub use json_object::JsonObject;
 pub use mosb_diagnostic_derive::{Diagnostic, null_is_empty};
 pub use secret::{Secret, Wipe};
 

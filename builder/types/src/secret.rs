@@ -25,6 +25,11 @@ impl<T: Wipe> Secret<T> {
     pub fn expose(&self) -> &T {
         &self.0
     }
+
+    /// The value, for the one place that fills it.
+    pub fn expose_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
 }
 
 impl<T: Wipe> Drop for Secret<T> {

@@ -326,7 +326,7 @@ fn registries_of_cluster_image_config_precede_ours() {
         ("r.apps.example/x", Requirement::Accept),
         ("registry.example:5000/other", Requirement::Reject),
     ] {
-        assert_eq!(policy.verdict(image).requirement, want, "{image}");
+        assert_eq!(policy.verdict(image).requirement, &want, "{image}");
     }
     for nothing in [json!({}), json!({ "allowedRegistries": [] }), Value::Null] {
         let (settings, findings) = merged(&object(nothing));

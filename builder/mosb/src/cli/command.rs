@@ -18,6 +18,7 @@ use super::files::Files;
 use super::inspect::Inspect;
 #[cfg(feature = "cluster")]
 use super::job::JobPart;
+use super::keys::Keys;
 #[cfg(feature = "cluster")]
 use super::node::Node;
 use super::output::{self, Object};
@@ -26,6 +27,8 @@ use super::preflight::Preflight;
 use super::render::Render;
 use super::seed::Seed;
 use super::settings::{Format, Settings};
+use super::sign::Sign;
+use super::verify::Verify;
 use super::{ExitCode, Result};
 use mosb_plan::plan::FORMAT;
 
@@ -72,6 +75,19 @@ pub enum Command {
     Diff(DiffCommand),
     Inspect(Inspect),
     Files(Files),
+    Sign(Sign),
+    Verify(Verify),
+    /// Makes and shows keys for signatures of images
+    ///
+    /// Examples:
+    ///
+    ///   mosb keys new os.key
+    ///   mosb keys show os.key
+    #[command(verbatim_doc_comment, arg_required_else_help = true)]
+    Keys {
+        #[command(subcommand)]
+        command: Keys,
+    },
     Preflight(Preflight),
     #[cfg(feature = "cluster")]
     #[command(flatten)]
@@ -155,6 +171,7 @@ impl Command {
             Self::Render(command) => command.check(settings.format),
             Self::Bootstrap(command) => command.check(settings),
             Self::Diff(command) => command.check(),
+            Self::Verify(command) => command.check(settings),
             Self::Preflight(command) => command.check(settings),
             _ => Ok(()),
         }
@@ -219,6 +236,9 @@ impl Command {
             Self::Diff(command) => Box::pin(command.run(session)).await,
             Self::Inspect(command) => command.run(session).await,
             Self::Files(command) => command.run(session).await,
+            Self::Sign(command) => command.run(session).await,
+            Self::Verify(command) => command.run(session).await,
+            Self::Keys { command } => command.run(session).await,
             Self::Preflight(command) => Box::pin(command.run(session)).await,
             #[cfg(feature = "cluster")]
             Self::InCluster(command) => Box::pin(command.run(session)).await,

@@ -6,6 +6,9 @@ use tokio::task::JoinError;
 
 use mosb_api::RenderedConfigError;
 use mosb_api::yaml::YamlError;
+use mosb_trust::KeyError;
+use mosb_trust::evaluate::EvaluationError;
+use mosb_trust::signature::SignError;
 use mosb_types::{Diagnostic, ErrorClass};
 
 /// Why a command can't do what it was asked for.
@@ -79,6 +82,24 @@ pub enum Error {
     )]
     #[diagnostic(code = "no-config-layer", class = InvalidInput)]
     NoConfigLayer { image: String },
+    #[error("{file}: {source}")]
+    #[diagnostic(code = "bad-key", class = InvalidInput)]
+    Key {
+        /// The file, or `env:NAME`.
+        file: String,
+        source: KeyError,
+    },
+    #[error("{image}: not signed: {source}")]
+    #[diagnostic(code = "not-signed", class = Rejected)]
+    Sign { image: String, source: SignError },
+    #[error("{file}: {scope:?}: {source}")]
+    #[diagnostic(code = "unchecked-policy", class = InvalidInput)]
+    UncheckedPolicy {
+        /// The `policy.json`.
+        file: String,
+        scope: String,
+        source: EvaluationError,
+    },
     #[error("{0}")]
     #[diagnostic(code = "base-tree-cache", class = InvalidInput)]
     Cache(String),

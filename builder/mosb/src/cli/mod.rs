@@ -23,6 +23,7 @@ mod inspect;
 mod installation;
 #[cfg(feature = "cluster")]
 mod job;
+mod keys;
 mod layers;
 mod manifests;
 #[cfg(feature = "cluster")]
@@ -35,9 +36,12 @@ mod plugin;
 mod preflight;
 mod progress;
 mod render;
+mod secret_input;
 mod seed;
 mod settings;
+mod sign;
 mod signals;
+mod verify;
 
 #[cfg(test)]
 mod tests;

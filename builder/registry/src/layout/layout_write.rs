@@ -9,14 +9,13 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use mosb_image::Digest;
 use mosb_image::media_type::OCI_INDEX;
+use mosb_image::{BlobRef, Digest};
 
 use crate::error::Error;
 use crate::layout::atomic::{Temporary, clear, failed, made, replace, sync, take};
 use crate::layout::folder::{Folder, odd};
 use crate::layout::{REF_NAME, check_version, read_index};
-use crate::manifest::BlobRef;
 use crate::store::BlobStream;
 
 /// A layout being written. Several processes may write to one.

@@ -293,8 +293,8 @@ signaturePolicy: |
     });
     let text = &map.unwrap().data.as_ref().unwrap()["policy.json"];
     let read = SignaturePolicy::parse(text.as_bytes()).unwrap();
-    assert_eq!(read.verdict("quay.io/release/os").requirement, Requirement::Accept);
-    assert_eq!(read.verdict("docker.io/x").requirement, Requirement::Reject);
+    assert_eq!(read.verdict("quay.io/release/os").requirement, &Requirement::Accept);
+    assert_eq!(read.verdict("docker.io/x").requirement, &Requirement::Reject);
     let job = job(&request);
     let pod = job.spec.unwrap().template.spec.unwrap();
     let all = pod.init_containers.iter().flatten().chain(&pod.containers);

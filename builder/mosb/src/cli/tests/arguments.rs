@@ -129,6 +129,12 @@ fn wrong_use_is_refused_with_what_would_be_right() {
         ("diff a.yaml oci:b --base c", "registry host is missing"),
         ("inspect quay.io/x -q -v", "cannot be used"),
         ("inspect quay.io/x --tls-verify=maybe", "isn't valid"),
+        ("sign quay.io/x", "required"),
+        ("sign oci:x --sign-key k", "a directory is not taken here"),
+        ("sign quay.io/x --sign-key env:", "names no variable"),
+        ("sign quay.io/x --sign-key k --sign-identity x", "--sign-identity"),
+        ("verify quay.io/x --key k --signature-policy p", "give one of them"),
+        ("keys new", "required"),
         ("boot-images golden --stream s --release-version x", "--release-version \"x\" is not"),
         ("boot-images golden --stream s --namespace A", "want at most 63 of a-z, 0-9 and -"),
     ] {

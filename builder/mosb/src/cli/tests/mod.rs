@@ -7,6 +7,7 @@ mod cluster;
 mod image;
 #[cfg(feature = "cluster")]
 mod node;
+mod signatures;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,11 +44,14 @@ use crate::cli::diff::Diff;
 use crate::cli::failure::FailureReport;
 use crate::cli::files::FileList;
 use crate::cli::inspect::ImageInfo;
+use crate::cli::keys::KeyInfo;
 #[cfg(feature = "cluster")]
 use crate::cli::node::report::MachineReport;
 use crate::cli::output::{API_VERSION, Object, Typed};
 use crate::cli::plan::view::Plan;
 use crate::cli::render::RenderExplanation;
+use crate::cli::sign::SignedImage;
+use crate::cli::verify::Verification;
 use mosb_api::ClusterSettings;
 #[cfg(feature = "cluster")]
 use mosb_controller::machine_sets::BootImagesView;
@@ -127,6 +131,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<FailureReport>(),
         schema::<FileList>(),
         schema::<ImageInfo>(),
+        schema::<KeyInfo>(),
         #[cfg(feature = "cluster")]
         schema::<ImageList>(),
         #[cfg(feature = "cluster")]
@@ -155,6 +160,8 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         schema::<RolloutResult>(),
         #[cfg(feature = "cluster")]
         schema::<mosb_controller::rollout::RolloutView>(),
+        schema::<SignedImage>(),
+        schema::<Verification>(),
         schema::<Version>(),
     ]
     .into()

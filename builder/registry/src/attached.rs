@@ -1,0 +1,353 @@
+//! What is attached to an image: signatures and attestations by tag, and its referrers. All of it is
+//! written by others, so it is bounded, and nothing is verified here but digests.
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use mosb_image::media_type::{OCI_INDEX, OCI_MANIFEST};
+use mosb_image::{BlobRef, Digest, ImageRef, PinnedRef, Platform};
+use mosb_trust::attached::referrers_tag;
+use mosb_trust::{AttachedManifest, AttachmentKind, NewAttachment};
+use mosb_types::{Diagnostic as _, ErrorClass, canonical_json};
+
+use crate::auth::token::Scopes;
+use crate::client::Client;
+use crate::error::Error;
+use crate::manifest::{self, Document, MANIFEST_LIMIT, invalid};
+use crate::remote::Remote;
+use crate::store::{Blobs as _, Store};
+use crate::upload::ManifestPut;
+use crate::verify::collect;
+
+/// Most images of an index, nested ones too.
+const MAX_IMAGES: usize = 64;
+/// An index may name an index.
+const NESTED: usize = 2;
+/// Tries to add to a tag that others change, too: nothing locks it.
+const TRIES: usize = 8;
+
+/// A manifest that a reference names: an image, or an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedManifest {
+    pub descriptor: BlobRef,
+    /// Of an image in an index.
+    pub platform: Option<Platform>,
+}
+
+/// A manifest that is attached to an image, with the content of its layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attached {
+    pub manifest: AttachedManifest,
+    /// In the order of the layers; `None` of a layer that is too large to be read, missing, or damaged.
+    pub contents: Vec<Option<Bytes>>,
+}
+
+/// How much is read of the layers of an attached manifest.
+#[derive(Debug, Clone, Copy)]
+pub struct AttachedLimits {
+    /// Bytes of a layer.
+    pub layer: u64,
+    /// Bytes of all layers; small ones are read first.
+    pub total: u64,
+}
+
+/// A manifest that names an image as its subject.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Referrer {
+    pub digest: Digest,
+    #[serde(default)]
+    pub artifact_type: String,
+}
+
+#[derive(Deserialize)]
+struct Referrers {
+    manifests: Vec<Referrer>,
+}
+
+impl Client {
+    /// The manifest that a reference names now, first, and those of all images in it if it is an
+    /// index.
+    ///
+    /// # Errors
+    /// There is none, or the index is larger than any real one.
+    pub async fn named_manifests(&self, image: &ImageRef) -> Result<Vec<NamedManifest>, Error> {
+        let shown = image.to_string();
+        let remotes = self.pulling(image)?.into_iter();
+        let store = Store::remotes(remotes.map(|(remote, _)| remote).collect());
+        let mut indexes = vec![(store.manifest(image.tag(), image.digest()).await?, 0)];
+        let mut all: Vec<NamedManifest> = Vec::new();
+        while let Some((document, depth)) = indexes.pop() {
+            let bytes = &document.bytes;
+            let media_type = manifest::media_type(&shown, bytes, document.media_type.as_deref())?;
+            let read = manifest::read(&shown, bytes, &media_type)?;
+            if all.is_empty() {
+                let descriptor = BlobRef::of(&media_type, bytes);
+                all.push(NamedManifest { descriptor, platform: None });
+            }
+            let Document::Index(entries) = read else {
+                continue;
+            };
+            for entry in entries.iter().filter(|entry| entry.is_image()) {
+                if all.iter().any(|named| named.descriptor.digest == entry.digest) {
+                    continue;
+                }
+                if all.len() > MAX_IMAGES {
+                    let cause = format!("an index of more than {MAX_IMAGES} images");
+                    return Err(invalid(&shown, cause));
+                }
+                if entry.is_index() {
+                    if depth == NESTED {
+                        return Err(invalid(&shown, "an index of an index of an index"));
+                    }
+                    indexes.push((store.instance(&entry.digest).await?, depth + 1));
+                }
+                all.push(NamedManifest {
+                    descriptor: entry.descriptor(),
+                    platform: entry.platform(),
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// What is attached to an image by its tag; `None` if nothing is.
+    ///
+    /// # Errors
+    /// It can't be read, or has more layers than are read.
+    pub async fn attached(
+        &self,
+        image: &PinnedRef,
+        kind: AttachmentKind,
+        limits: AttachedLimits,
+    ) -> Result<Option<Attached>, Error> {
+        let remotes = self.pulling(&image.clone().into())?.into_iter();
+        let store = Store::remotes(remotes.map(|(remote, _)| remote).collect());
+        let tag = kind.tag(&image.digest());
+        let shown = format!("{}:{tag}", image.repo());
+        let document = match store.manifest(Some(&tag), None).await {
+            Ok(document) => document,
+            Err(Error::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let manifest = parse(&shown, &document.bytes)?;
+        let readable = readable(manifest.layers(), limits);
+        let (store, shown) = (&store, &shown);
+        let contents = stream::iter(manifest.layers().iter().cloned().zip(readable))
+            .map(|(layer, is_readable)| async move {
+                if !is_readable {
+                    return Ok(None);
+                }
+                match read(store, shown, &layer, limits.layer).await {
+                    Ok(bytes) => Ok::<_, Error>(Some(bytes)),
+                    // A broken one by others must not prevent reading ours.
+                    Err(error) if error.class() == ErrorClass::InvalidInput => Ok(None),
+                    Err(error) => Err(error),
+                }
+            })
+            .buffered(self.parallel())
+            .try_collect()
+            .await?;
+        Ok(Some(Attached { manifest, contents }))
+    }
+
+    /// The referrers of an image: the first page that the registry answers with.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub async fn referrers(&self, image: &PinnedRef) -> Result<Vec<Referrer>, Error> {
+        let digest = image.digest();
+        let (remote, _) = self.pulling(&image.clone().into())?.swap_remove(0);
+        let index = match referrers_api(&remote, &digest).await? {
+            Some(index) => Some(index),
+            None => find(&remote, &referrers_tag(&digest)).await?,
+        };
+        let Some(index) = index else {
+            return Ok(Vec::new());
+        };
+        let read: Result<Referrers, _> = serde_json::from_slice(&index);
+        let wrong = |error| invalid(&image.to_string(), format!("its referrers: {error}"));
+        Ok(read.map_err(wrong)?.manifests)
+    }
+
+    /// Adds to what is attached to an image, until `edit` has nothing to add to what the registry
+    /// then has. Returns whether anything was written.
+    ///
+    /// # Errors
+    /// The registry refuses it, `edit` fails, or others change the tag all the time.
+    pub async fn attach<E: From<Error>>(
+        &self,
+        image: &PinnedRef,
+        kind: AttachmentKind,
+        edit: impl Fn(Option<&AttachedManifest>) -> Result<Option<NewAttachment>, E>,
+    ) -> Result<bool, E> {
+        let remote = self.pushing(image.repo())?;
+        let tag = kind.tag(&image.digest());
+        let mut replaced = Vec::new();
+        let mut is_written = false;
+        for _ in 0..TRIES {
+            let bytes = find(&remote, &tag).await?;
+            let found =
+                bytes.as_ref().map(|bytes| parse(&remote.named(&tag), bytes)).transpose()?;
+            match (edit(found.as_ref())?, bytes) {
+                (None, None) => return Ok(is_written),
+                (None, Some(bytes)) => {
+                    add_referrer(&remote, image, kind, &bytes, &replaced).await?;
+                    return Ok(is_written);
+                }
+                (Some(new), bytes) => {
+                    for blob in &new.blobs {
+                        push_blob(&remote, blob).await?;
+                    }
+                    put(&remote, &tag, OCI_MANIFEST, &new.manifest).await?;
+                    replaced.extend(bytes.map(|bytes| Digest::of(&bytes)));
+                    is_written = true;
+                }
+            }
+        }
+        Err(Error::AttachConflict { image: remote.named(&tag) }.into())
+    }
+}
+
+/// The content of a layer, which has its digest.
+async fn read(store: &Store, image: &str, layer: &BlobRef, limit: u64) -> Result<Bytes, Error> {
+    let bytes = store.open(&layer.digest, 0..layer.size).await?;
+    collect(image, layer, "what is attached to an image", limit, bytes).await
+}
+
+fn parse(image: &str, bytes: &[u8]) -> Result<AttachedManifest, Error> {
+    AttachedManifest::parse(bytes).map_err(|error| invalid(image, error))
+}
+
+/// Which layers are read: those within the limits, the smallest first, so that large ones by others
+/// don't prevent reading ours.
+fn readable(layers: &[BlobRef], limits: AttachedLimits) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..layers.len()).collect();
+    order.sort_by_key(|at| layers[*at].size);
+    let (mut total, mut readable) = (0u64, vec![false; layers.len()]);
+    for at in order {
+        total = total.saturating_add(layers[at].size);
+        readable[at] = layers[at].size <= limits.layer && total <= limits.total;
+    }
+    readable
+}
+
+/// The manifest of a tag; `None` only where the registry says, in the words of its protocol, that it
+/// has none.
+async fn find(remote: &Remote, reference: &str) -> Result<Option<Bytes>, Error> {
+    match remote.manifest(reference).await {
+        Ok(document) => Ok(Some(document.bytes)),
+        Err(Error::NotFound { message, .. }) if message.is_missing() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The index of referrers by the API; `None` if the registry doesn't have it.
+async fn referrers_api(remote: &Remote, digest: &Digest) -> Result<Option<Bytes>, Error> {
+    let repository = remote.repository();
+    let mut call = remote.call(Method::GET, &format!("referrers/{digest}")).await?;
+    call = call.header(ACCEPT, OCI_INDEX);
+    call.limit = Some(MANIFEST_LIMIT);
+    let answer = remote.endpoint.send(&call, &Scopes::pull(&repository), &repository).await;
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) if error.is_refusal() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match answer.status {
+        200 if answer.body.len() as u64 > MANIFEST_LIMIT => Err(Error::TooLarge {
+            image: remote.named(&digest.to_string()),
+            what: "the list of its referrers",
+            limit: MANIFEST_LIMIT,
+            found: answer.body.len() as u64,
+        }),
+        // Whatever answers in the place of a registry without the API has no index.
+        200 if serde_json::from_slice::<Referrers>(&answer.body).is_ok() => Ok(Some(answer.body)),
+        _ => Ok(None),
+    }
+}
+
+async fn push_blob(remote: &Remote, bytes: &Bytes) -> Result<(), Error> {
+    let digest = Digest::of(bytes);
+    if remote.has_blob(&digest, &Scopes::push(&remote.repository())).await? {
+        return Ok(());
+    }
+    let session = remote.start_upload().await?;
+    remote.upload(&digest, bytes, session).await
+}
+
+async fn put(
+    remote: &Remote,
+    reference: &str,
+    media_type: &str,
+    bytes: &Bytes,
+) -> Result<(), Error> {
+    match remote.put_manifest(reference, media_type, bytes, &Digest::of(bytes)).await? {
+        ManifestPut::Confirmed => Ok(()),
+        ManifestPut::BlobUnknown(error) => Err(error),
+    }
+}
+
+/// In a registry without the API, the list of referrers is a tag, which clients keep (OCI
+/// distribution spec 1.1, "Referrers Tag Schema").
+async fn add_referrer(
+    remote: &Remote,
+    image: &PinnedRef,
+    kind: AttachmentKind,
+    manifest: &Bytes,
+    replaced: &[Digest],
+) -> Result<(), Error> {
+    let digest = image.digest();
+    if referrers_api(remote, &digest).await?.is_some() {
+        return Ok(());
+    }
+    let tag = referrers_tag(&digest);
+    let mut ours = json!(BlobRef::of(OCI_MANIFEST, manifest));
+    ours["artifactType"] = json!(kind.artifact_type());
+    let replaced: Vec<Value> = replaced.iter().map(|digest| json!(digest)).collect();
+    for _ in 0..TRIES {
+        let mut index = match find(remote, &tag).await? {
+            Some(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|error| invalid(&remote.named(&tag), error))?,
+            None => json!({ "schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [] }),
+        };
+        let Some(entries) = index.get_mut("manifests").and_then(Value::as_array_mut) else {
+            tracing::warn!(
+                "{}: it is not an index of referrers; tools that look for referrers don't find the signature of {image}",
+                remote.named(&tag)
+            );
+            return Ok(());
+        };
+        let before = entries.len();
+        entries.retain(|entry| {
+            !replaced.contains(&entry["digest"]) || entry["digest"] == ours["digest"]
+        });
+        let is_listed = entries.iter().any(|entry| entry["digest"] == ours["digest"]);
+        if is_listed && entries.len() == before {
+            return Ok(());
+        }
+        if !is_listed {
+            entries.push(ours.clone());
+        }
+        put(remote, &tag, OCI_INDEX, &canonical_json(&index).into()).await?;
+    }
+    Err(Error::AttachConflict { image: remote.named(&tag) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_layers_are_read_first() {
+        let layers = [9, 4, 4, 1, 11].map(|size| BlobRef { size, ..BlobRef::of("x", b"") });
+        let limits = AttachedLimits { layer: 10, total: 10 };
+        assert_eq!(readable(&layers, limits), [false, true, true, true, false]);
+        let huge = [u64::MAX, u64::MAX, 1].map(|size| BlobRef { size, ..BlobRef::of("x", b"") });
+        assert_eq!(readable(&huge, limits), [false, false, true]);
+    }
+}
