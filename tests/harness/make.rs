@@ -17,7 +17,7 @@ pub enum Make {
     /// `go install package@v<version>`. The program is renamed to the name of the part.
     GoInstall { package: &'static str, program: &'static str },
     /// `go build` of a module below `tests/` with one program.
-    GoModule(&'static str),
+    GoModule { module: &'static str, tags: &'static str },
     /// `go build` of the programs that a module below `tests/` lists as tools.
     GoTools {
         module: &'static str,
@@ -65,9 +65,9 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
                 fs::rename(fresh.path().join(program), fresh.path().join(name)).unwrap();
             }
         }
-        Make::GoModule(module) => {
+        Make::GoModule { module, tags } => {
             build(
-                go(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+                go(["build", "-trimpath", "-tags", tags, "-ldflags=-s -w", "-o"])
                     .arg(fresh.path().join(name))
                     .arg(".")
                     .current_dir(source(module)),

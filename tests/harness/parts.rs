@@ -72,7 +72,7 @@ pub static OLAREG: Part = Part {
     name: "olareg",
     version: Version::Sources(&["parts/olareg"]),
     needs: &[],
-    make: Make::GoModule("parts/olareg"),
+    make: Make::GoModule { module: "parts/olareg", tags: "" },
 };
 
 /// Ignition's parser, validator and merger, as a program for queries.
@@ -80,7 +80,30 @@ pub static IGNITION_ORACLE: Part = Part {
     name: "ignition-oracle",
     version: Version::Sources(&["parts/ignition-oracle"]),
     needs: &[],
-    make: Make::GoModule("parts/ignition-oracle"),
+    make: Make::GoModule { module: "parts/ignition-oracle", tags: "" },
+};
+
+/// The library with which podman, CRI-O, bootc and the importer read images and policies, as a program
+/// for queries. The tags leave out GPG in C and the storage of images.
+pub static CONTAINERS_IMAGE: Part = Part {
+    name: "containers-image",
+    version: Version::Sources(&["parts/containers-image"]),
+    needs: &[],
+    make: Make::GoModule {
+        module: "parts/containers-image",
+        tags: "containers_image_openpgp containers_image_storage_stub exclude_graphdriver_btrfs exclude_graphdriver_overlay",
+    },
+};
+
+/// The program that most people sign and verify images with.
+pub static COSIGN: Part = Part {
+    name: "cosign",
+    version: Version::Released("3.1.3"),
+    needs: &[],
+    make: Make::GoInstall {
+        package: "github.com/sigstore/cosign/v3/cmd/cosign",
+        program: "cosign",
+    },
 };
 
 /// The CRDs of OpenShift's API; see `published_crds.rs`.
@@ -96,7 +119,7 @@ pub static HELM_TEMPLATE: Part = Part {
     name: "helm-template",
     version: Version::Sources(&["parts/helm-template"]),
     needs: &[],
-    make: Make::GoModule("parts/helm-template"),
+    make: Make::GoModule { module: "parts/helm-template", tags: "" },
 };
 
 /// The importer that rpm-ostree and bootc use on nodes.
@@ -235,9 +258,9 @@ pub static VM_BASE: Part = Part {
     make: Make::Function(vm_base::make),
 };
 
-/// All parts except [`VM_BASE`] and [`CLUSTER_API`]. Each part follows those that it needs, and long
+/// All parts except [`VM_BASE`], [`CLUSTER_API`] and [`COSIGN`]. Each part follows those that it needs, and long
 /// builds come first.
-static ALL: [&Part; 19] = [
+static ALL: [&Part; 20] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -251,6 +274,7 @@ static ALL: [&Part; 19] = [
     &SECOND_LAB_BASE,
     &SECOND_PACKAGE_BASE,
     &MOSB_ROOT,
+    &CONTAINERS_IMAGE,
     &CRANE,
     &PUBLISHED_CRDS,
     &IGNITION_ORACLE,
@@ -264,6 +288,9 @@ static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
 
 /// The part that only the test program `cluster_api` needs.
 static CLUSTER_API_ONLY: [&Part; 1] = [&CLUSTER_API];
+
+/// The part that only one test of `make test-all` needs.
+static COSIGN_ONLY: [&Part; 1] = [&COSIGN];
 
 /// The number of parallel builds, so that one compiles while another downloads or links.
 const AT_ONCE: usize = 2;
@@ -343,6 +370,11 @@ pub fn make_for_vm() {
 /// Builds the part for the test program `cluster_api` if it is missing, and prints its directory.
 pub fn make_for_cluster_api() {
     make_missing(&CLUSTER_API_ONLY);
+}
+
+/// Builds cosign if it is missing, and prints its directory.
+pub fn make_cosign() {
+    make_missing(&COSIGN_ONLY);
 }
 
 fn make_missing(parts: &[&Part]) {
