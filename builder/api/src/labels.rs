@@ -224,6 +224,10 @@ pub const CHECKS: &str = "mosb.dev/checks";
 pub const OVERRIDE_CHECK: &str = "mosb.dev/override-check";
 /// Annotation of a MachineOSBuild: what the checks of its image found, as JSON.
 pub const CHECKED: &str = "mosb.dev/checked";
+/// Annotation of a MachineOSConfig: the policy of its roll-outs, one of `rolloutPolicies` in the settings.
+pub const ROLLOUT_POLICY: &str = "mosb.dev/rollout-policy";
+/// Annotation of a MachineOSConfig: the target that failed on too many of its machines, as JSON.
+pub const FAILED_TARGET: &str = "mosb.dev/failed-target";
 /// Annotation of a MachineOSConfig: whether its machines adopt what their first config wrote; `true`.
 pub const ADOPT: &str = "mosb.dev/adopt";
 /// Annotation of a MachineOSConfig: whether its machines reboot their user space alone where they can;
@@ -255,6 +259,8 @@ pub const SCALE_DOWN_DISABLED: &str = "cluster-autoscaler.kubernetes.io/scale-do
 pub const NODE_FALLBACK: &str = "mosb.dev/fallback";
 /// Annotation of a node: the target that it ran well for the soak time of its pool, as JSON.
 pub const NODE_CONFIRMED: &str = "mosb.dev/confirmed";
+/// Annotation of a node: how its checks go while it runs a target that is not confirmed, as JSON.
+pub const NODE_SOAK: &str = "mosb.dev/soak";
 /// Annotation of a node: the image that it booted, `host/repository@sha256:…`.
 pub const NODE_CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
 /// Annotation of a node: the image that it should boot.

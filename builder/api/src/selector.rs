@@ -1,6 +1,7 @@
 //! Label selectors, validated and evaluated as Kubernetes does (`metav1.LabelSelectorAsSelector`).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 
@@ -32,16 +33,16 @@ pub struct Expression {
 }
 
 /// A selector that Kubernetes would take.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Selector(Vec<Requirement>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Requirement {
     key: String,
     test: Test,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Test {
     In(Vec<String>),
     NotIn(Vec<String>),
@@ -137,6 +138,25 @@ impl Selector {
                 Test::DoesNotExist => value.is_none(),
             }
         })
+    }
+}
+
+/// As requests have it.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Requirement { key, test }) in self.0.iter().enumerate() {
+            f.write_str(if index > 0 { "," } else { "" })?;
+            match test {
+                Test::In(values) => match &**values {
+                    [value] => write!(f, "{key}={value}")?,
+                    values => write!(f, "{key} in ({})", values.join(","))?,
+                },
+                Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(","))?,
+                Test::Exists => f.write_str(key)?,
+                Test::DoesNotExist => write!(f, "!{key}")?,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -134,6 +134,8 @@ pub const NODE_JOB: [Duration; 4] =
 pub const SLOT: Backoff = Backoff::doubling(seconds(5 * 60), seconds(60 * 60));
 /// While something is wrong that no event ends.
 pub const ROLLOUT_PROBLEM: Duration = seconds(60);
+/// How often what a policy asks for is asked again while a machine waits for it.
+pub const POLICY_CHECK: Duration = seconds(30);
 /// How often a watch that failed is checked.
 pub const ROLLOUT_WATCH: Duration = seconds(15);
 

@@ -59,7 +59,7 @@ impl MachinePlan {
             match ControlPlaneCheck::of(state.name(), nodes, health) {
                 ControlPlaneCheck::Healthy => {}
                 ControlPlaneCheck::LookUp => {
-                    self.lookup = Some(RolloutLookup::ControlPlane);
+                    self.lookups.push(RolloutLookup::ControlPlane);
                     return slot.clone();
                 }
                 ControlPlaneCheck::Unhealthy(why) => {
@@ -88,7 +88,7 @@ impl MachinePlan {
             );
             self.event = Some((EventReason::NodeRebooting, text));
             slot.clone()
-        } else if ctx.takes_back(slot) {
+        } else if ctx.takes_back(state, slot) {
             self.wait_for("its apply Job may still be running unseen".to_owned());
             slot.clone()
         } else {

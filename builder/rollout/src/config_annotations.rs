@@ -10,7 +10,7 @@ use super::desired_target::{Desired, served};
 use super::machine_state::MachineState;
 use super::slot_phase::SlotPhase;
 use crate::effect::Action;
-use mosb_api::rollout::{History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
+use mosb_api::rollout::{FailedTarget, History, HistoryEntry, NodeTarget, OnDelete, PinnedBuild};
 use mosb_api::{MachineOsConfig, RenderedName, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
@@ -18,11 +18,13 @@ use mosb_cluster::target::by_image;
 use mosb_image::Digest;
 use mosb_reconcile::write::Patch;
 
-/// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target.
+/// The patch; none if the MachineOSConfig has it all. `is_done`: all machines run the target; `failed`: the
+/// record that it failed.
 pub(super) fn patch(
     ctx: &Context<'_>,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
     is_done: bool,
+    failed: Option<&FailedTarget>,
 ) -> Option<Action> {
     let config = ctx.snapshot.config.as_ref()?;
     let mut patch = Patch::default();
@@ -45,6 +47,10 @@ pub(super) fn patch(
         }
         if ctx.desired_target().is_some_and(|desired| desired.is_once) && is_done {
             patch.remove(labels::ROLLOUT_ONCE);
+        }
+        if let Some(failed) = failed {
+            let json = serde_json::to_string(failed).expect("a record is JSON");
+            patch.set(labels::FAILED_TARGET, json);
         }
         let finalizers = &config.metadata.finalizers;
         if !ctx.is_off() && !finalizers.iter().any(|one| one == labels::ROLLOUT_FINALIZER) {

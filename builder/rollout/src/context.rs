@@ -9,9 +9,10 @@ use super::desired_target::{Desired, DesiredTarget};
 use super::job_request::{LoginGrant, NodeLogin};
 use super::lookup::TargetImage;
 use super::machine_state::MachineState;
+use super::policy::{PoolPolicy, Rings};
 use super::reason::Blocked;
 use super::snapshot::{MachineJob, RolloutSnapshot};
-use mosb_api::rollout::{History, HistoryEntry, NodeTarget, RolloutMode, Slot};
+use mosb_api::rollout::{FailedTarget, History, HistoryEntry, NodeTarget, RolloutMode, Slot};
 use mosb_api::{MachineOsConfig, Metadata, RenderedName, labels};
 use mosb_cluster::resolver::MachineSecrets;
 use mosb_cluster::target::{is_own_image, recorded, target_of};
@@ -31,6 +32,10 @@ pub(super) struct Context<'a> {
     pub snapshot: &'a RolloutSnapshot,
     pub desired: &'a Desired,
     pub now: Timestamp,
+    /// Of a pool with a policy.
+    pub rings: Rings<'a>,
+    /// The record that the target failed.
+    pub failed_target: Option<FailedTarget>,
     /// Images and their rendered configs by digest. If several configs have one image, the config that
     /// it was built of.
     known: BTreeMap<Digest, (PinnedRef, Option<RenderedName>)>,
@@ -62,7 +67,19 @@ impl<'a> Context<'a> {
             let (image, config) = (target.image.clone(), target.config.clone());
             known.entry(image.digest()).or_insert((image, config));
         }
-        Self { snapshot, desired, now, known }
+        let rings = match &snapshot.policy {
+            PoolPolicy::Named { policy, .. } => {
+                let nodes = snapshot.machines.iter().map(|machine| &machine.node.metadata);
+                Rings::new(&policy.rings, nodes)
+            }
+            PoolPolicy::None | PoolPolicy::Invalid(_) => Rings::default(),
+        };
+        let failed = snapshot.config.as_ref().and_then(|one| FailedTarget::of(&one.metadata));
+        let is_it = |failed: &FailedTarget| {
+            let target = desired.target().map(|desired| &desired.target);
+            target.is_some_and(|target| failed.target.is_same_to_machines(target))
+        };
+        Self { snapshot, desired, now, rings, failed_target: failed.filter(is_it), known }
     }
 
     pub fn desired_target(&self) -> Option<&'a DesiredTarget> {
@@ -85,7 +102,7 @@ impl<'a> Context<'a> {
 
     /// The target, if it is staged on machines now.
     pub fn stages(&self) -> Option<&'a NodeTarget> {
-        let desired = self.desired_target()?;
+        let desired = self.desired_target().filter(|_| self.failed_target.is_none())?;
         let may = desired.mode >= RolloutMode::Stage && !self.snapshot.pool.spec.paused;
         may.then_some(&desired.target)
     }
@@ -106,7 +123,7 @@ impl<'a> Context<'a> {
 
     /// The target, if machines are rebooted into it now.
     pub fn rolls_to(&self) -> Option<&'a NodeTarget> {
-        let desired = self.desired_target()?;
+        let desired = self.desired_target().filter(|_| self.failed_target.is_none())?;
         let may = desired.mode == RolloutMode::Automatic && !self.snapshot.pool.spec.paused;
         may.then_some(&desired.target)
     }
@@ -153,6 +170,14 @@ impl<'a> Context<'a> {
             }
             Desired::Nothing | Desired::LookUp(_) | Desired::Pending | Desired::Target(_) => {}
         }
+        if !self.is_off()
+            && let Some(message) = self.policy_error()
+        {
+            return Some(Blocked { reason: "BadRolloutPolicy", message });
+        }
+        if let Some(failed) = self.failed_target.as_ref().filter(|_| !self.is_off()) {
+            return Some(self.by_failed_target(failed));
+        }
         if self.is_off() || self.may_create_jobs() {
             return None;
         }
@@ -185,7 +210,10 @@ impl<'a> Context<'a> {
     }
 
     /// Whether a drain for this slot is cancelled. If a fact could not be looked up, it goes on.
-    pub fn takes_back(&self, slot: &Slot) -> bool {
+    pub fn takes_back(&self, state: &MachineState<'_>, slot: &Slot) -> bool {
+        if self.brings_back(state).as_ref() == Some(&slot.target) {
+            return false;
+        }
         if matches!(self.desired, Desired::Unknown(_) | Desired::LookUp(_) | Desired::Pending) {
             return self.snapshot.pool.spec.paused;
         }

@@ -1,5 +1,6 @@
 //! Decides what to do about the machines of a pool. Pure: a snapshot gives lookups or actions.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,15 +15,18 @@ use super::machine_part::machine_part_changed;
 use super::machine_plan::{MachinePlan, next_try};
 use super::machine_state::MachineState;
 use super::part_jobs::PartJobs;
+use super::policy::{Gates, bring_back_jobs};
 use super::pool_status::PoolStatus;
-use super::reason::{Blocked, RolloutReason};
+use super::reason::{Blocked, LATE_DRAIN, RolloutReason};
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
 use super::staging::LimitedJobs;
 use super::{
     config_annotations, leaving_configs, obsolete_jobs, part_jobs, pool_conditions, staging,
 };
+use mosb_api::rollout::FailedTarget;
 use mosb_cluster::kinds;
+use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Decision;
@@ -35,6 +39,9 @@ pub type RolloutDecision = Decision<RolloutLookup, RolloutReason, RolloutEffect>
 
 /// How often machines that are on their way, and Jobs, are checked against their time limits.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
+
+/// How many machines a reason names.
+const MAX_NAMED: usize = 5;
 
 /// A decision, and where the roll-out stands.
 #[derive(Debug)]
@@ -98,6 +105,12 @@ pub(super) struct Pass<'a> {
     pub machines: Machines<'a>,
     pub plans: Vec<MachinePlan>,
     pub lookups: Vec<RolloutLookup>,
+    /// Of a pool with a policy and a target.
+    pub gates: Option<Gates>,
+    /// Machines that the policy holds back, although their ring and the window are open, and why.
+    pub held: BTreeMap<String, String>,
+    /// The record that the target failed, which this pass writes.
+    failed_target: Option<FailedTarget>,
     blocked: Option<Blocked>,
     requeue_after: Option<Duration>,
 }
@@ -116,16 +129,40 @@ impl<'a> Pass<'a> {
         let plans =
             machines.iter().map(|(state, phase)| MachinePlan::of(ctx, state, phase.as_ref()));
         let plans: Vec<MachinePlan> = plans.collect();
-        let lookups = plans.iter().filter_map(|plan| plan.lookup.clone()).collect();
+        let lookups = plans.iter().flat_map(|plan| plan.lookups.iter().cloned()).collect();
         let blocked = ctx.blocked();
-        let mut pass = Self { ctx, machines, plans, lookups, blocked, requeue_after: None };
+        let mut pass = Self {
+            gates: ctx.target().and_then(|target| Gates::of(ctx, &machines, target)),
+            held: BTreeMap::new(),
+            failed_target: ctx.new_failed_target(&machines, &plans),
+            ctx,
+            machines,
+            plans,
+            lookups,
+            blocked,
+            requeue_after: None,
+        };
+        if let Some(failed) = &pass.failed_target {
+            let Blocked { reason, message } = ctx.by_failed_target(failed);
+            pass.block(reason, message, None);
+        }
         pass.requeue();
         pass
     }
 
     fn evaluation(mut self) -> RolloutEvaluation {
-        let (mut given, (mut removals, mut jobs), mut parts) = if self.ctx.may_create_jobs() {
-            (self.choose_slots(), self.stage_jobs(), self.part_jobs())
+        let mut back = Vec::new();
+        let mut back_jobs = Vec::new();
+        if self.ctx.may_create_jobs() {
+            let found = bring_back_jobs(self.ctx, &self.machines);
+            (back, back_jobs) = (self.choose_back(), self.begin(found));
+        }
+        let may_begin = self.ctx.may_create_jobs() && self.failed_target.is_none();
+        let (mut given, (mut removals, mut jobs), mut parts) = if may_begin {
+            // Both kinds of slots count for one limit, and both kinds of Jobs.
+            let given = if back.is_empty() { self.choose_slots() } else { Vec::new() };
+            let staged = if back_jobs.is_empty() { self.stage_jobs() } else { Default::default() };
+            (given, staged, self.part_jobs())
         } else {
             (Vec::new(), (Vec::new(), Vec::new()), Vec::new())
         };
@@ -182,6 +219,9 @@ impl<'a> Pass<'a> {
         if let Some(target) = self.ctx.rolls_to() {
             given.iter().for_each(|name| self.give_slot(name, target));
         }
+        for (name, target) in &back {
+            self.give_slot(name, target);
+        }
         if self.ctx.may_create_jobs() {
             self.explain_waits(&given);
         }
@@ -189,6 +229,7 @@ impl<'a> Pass<'a> {
         let refused = Blocked::by_refused(&self.ctx.snapshot.refused_writes);
         self.again(refused.as_ref().map(|_| ROLLOUT_PROBLEM));
         let of_some = refused.or_else(|| Blocked::by_shared_nodes(self.ctx.snapshot));
+        let of_some = of_some.or_else(|| self.by_late_drains());
         self.blocked = self.blocked.take().or(of_some);
         let reports =
             self.ctx.is_observed() || self.machines.iter().any(|(state, _)| state.has_slot());
@@ -196,7 +237,7 @@ impl<'a> Pass<'a> {
             let found = staging::report_jobs(self.ctx.snapshot, &self.machines, self.ctx.now);
             jobs.extend(self.begin(found));
         }
-        jobs.extend(removals.into_iter().chain(parts));
+        jobs.extend(removals.into_iter().chain(parts).chain(back_jobs));
         self.actions(jobs)
     }
 
@@ -205,11 +246,18 @@ impl<'a> Pass<'a> {
         let machines = self.machines.iter().zip(&self.plans);
         let machines =
             machines.map(|((state, phase), plan)| plan.status(ctx, state, phase.as_ref()));
-        let status = PoolStatus::new(ctx, machines.collect(), self.blocked.take());
+        let mut status = PoolStatus::new(ctx, machines.collect(), self.blocked.take());
+        status.ring = self.gates.as_ref().map(Gates::ring);
+        status.next_window = self.gates.as_ref().and_then(Gates::next_window);
         // More machines may have come unseen.
         let is_seen = ctx.snapshot.cluster.broken_watch.is_none();
         let is_clean = status.is_done(ctx) && is_seen && !self.removes_images();
-        let patch = config_annotations::patch(ctx, &self.machines, is_clean);
+        // What is rolled out once may still have to be taken back.
+        let is_once = ctx.desired_target().is_some_and(|desired| desired.is_once);
+        let is_soaking = || self.machines.iter().any(|(state, _)| ctx.is_soaking(state));
+        let is_clean = is_clean && !(is_once && is_soaking());
+        let patch =
+            config_annotations::patch(ctx, &self.machines, is_clean, self.failed_target.as_ref());
         let mut actions: Vec<Action> = patch.into_iter().collect();
         for ((state, _), plan) in self.machines.iter().zip(&self.plans) {
             let patch = plan.patch.action(state.machine);
@@ -238,6 +286,24 @@ impl<'a> Pass<'a> {
         RolloutEvaluation { decision, status }
     }
 
+    /// Machines whose drain takes longer than the policy permits. The others go on.
+    fn by_late_drains(&self) -> Option<Blocked> {
+        let late = self.machines.iter().zip(&self.plans).filter(|(_, plan)| plan.is_drain_late);
+        let late: Vec<String> = late
+            .map(|((state, _), plan)| {
+                let since = state.valid_slot().map(|slot| format!(" since {}", slot.since.0));
+                let why = plan.waiting.as_ref().map(|why| format!(": {why}"));
+                let (since, why) = (since.unwrap_or_default(), why.unwrap_or_default());
+                format!("{} is drained{since}{why}", state.name())
+            })
+            .collect();
+        let message = format!(
+            "the other machines go on, and nothing is forced; {}; make the pods go, or raise drainTimeout of the policy",
+            name_list(&late, MAX_NAMED)
+        );
+        (!late.is_empty()).then_some(Blocked { reason: LATE_DRAIN, message })
+    }
+
     /// Records why nothing new is begun; the first reason stays.
     pub fn block(&mut self, reason: &'static str, message: String, again: Option<Duration>) {
         self.blocked.get_or_insert(Blocked { reason, message });
@@ -257,7 +323,8 @@ impl<'a> Pass<'a> {
 
     /// The Jobs that change machines without a reboot.
     fn part_jobs(&mut self) -> Vec<NodeJobRequest> {
-        let PartJobs { found, stopped } = part_jobs::part_jobs(self.ctx, &self.machines);
+        let PartJobs { found, stopped } =
+            part_jobs::part_jobs(self.ctx, &self.machines, self.gates.as_ref());
         if let Some(message) = stopped {
             self.block("MachinesFailed", message, Some(ROLLOUT_PROBLEM));
         }

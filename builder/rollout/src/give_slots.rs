@@ -1,13 +1,16 @@
 //! The machines of a pass that get a slot, and the patch that gives it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::decide::Pass;
 use super::lookup::{ControlPlaneHealth, RolloutLookup};
+use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
 use super::part_jobs::part_failure;
 use super::slot_phase::SlotPhase;
-use super::slots::{self, SlotCandidate, SlotChoice, StopReason};
+use super::slots::{self, SlotCandidate, SlotChoice, SlotLimits, StopReason};
 use super::snapshot::ClusterMachines;
 use mosb_api::labels;
 use mosb_api::rollout::{NodeTarget, Slot};
@@ -16,31 +19,70 @@ use mosb_reconcile::watch::OWN_WRITE_TIMEOUT;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-impl Pass<'_> {
-    /// The machines that get a slot now.
+impl<'a> Pass<'a> {
+    /// The machines that get a slot for the target now.
     pub fn choose_slots(&mut self) -> Vec<String> {
-        let snapshot = self.ctx.snapshot;
-        let Some(target) = self.ctx.rolls_to() else {
+        let Some(target) = self.ctx.rolls_to().filter(|_| self.ctx.policy_error().is_none()) else {
             return Vec::new();
         };
+        loop {
+            let candidates = self.candidates(target);
+            let names = self.choose(&candidates, self.ctx.max_failed());
+            let held = self.held.len();
+            self.hold_blocked(&names, &candidates);
+            if self.held.len() == held {
+                return self.with_current_view(names);
+            }
+        }
+    }
+
+    /// The machines that get a slot for what they ran before, because their checks failed.
+    pub fn choose_back(&mut self) -> Vec<(String, NodeTarget)> {
+        let back = self.machines.iter().filter_map(|(state, _)| {
+            let back = self.ctx.brings_back(state).filter(|_| !state.has_slot())?;
+            (state.report.is_some() && state.staged.as_ref() == Some(&back))
+                .then(|| (state.name().to_owned(), back))
+        });
+        let mut back: BTreeMap<String, NodeTarget> = back.collect();
+        let closed = self.gates.as_ref().and_then(|gates| gates.closed_for(self.ctx.now));
+        self.again(closed.filter(|_| !back.is_empty()));
+        let Some(target) = self.ctx.target().filter(|_| !back.is_empty() && closed.is_none())
+        else {
+            return Vec::new();
+        };
+        let mut candidates = self.candidates(target);
+        for one in &mut candidates {
+            one.is_staged = back.contains_key(one.name);
+            (one.is_failed, one.is_lost, one.is_own_held) = (false, false, false);
+        }
+        let names = self.choose(&candidates, 0);
+        let names = self.with_current_view(names);
+        names.into_iter().filter_map(|name| back.remove_entry(&name)).collect()
+    }
+
+    /// The machines as what decides about slots for this target.
+    fn candidates(&self, target: &NodeTarget) -> Vec<SlotCandidate<'a>> {
+        let machines = self.machines.iter().zip(&self.plans);
+        machines
+            .map(|((state, phase), plan)| candidate(self, state, phase.as_ref(), plan, target))
+            .collect()
+    }
+
+    fn choose(&mut self, candidates: &[SlotCandidate<'_>], max_failed: usize) -> Vec<String> {
+        let snapshot = self.ctx.snapshot;
         let max = &snapshot.pool.spec.max_unavailable;
-        let max = match slots::max_unavailable(max.as_ref(), snapshot.machines.len()) {
+        let max_unavailable = match slots::max_unavailable(max.as_ref(), snapshot.machines.len()) {
             Ok(max) => max,
             Err(message) => {
                 self.block("BadMaxUnavailable", message, None);
                 return Vec::new();
             }
         };
-        let candidates: Vec<SlotCandidate<'_>> = self
-            .machines
-            .iter()
-            .map(|(state, phase)| candidate(self, state, phase.as_ref(), target))
-            .collect();
+        let limits = SlotLimits { max_unavailable, max_failed };
         let cluster = &snapshot.cluster;
         let health = snapshot.lookup_results.control_plane.as_ref();
-        match slots::choose(&candidates, max, &cluster.control_plane, health) {
-            SlotChoice::Give(names) if names.is_empty() => names,
-            SlotChoice::Give(names) => self.with_current_view(names),
+        match slots::choose(candidates, limits, &cluster.control_plane, health) {
+            SlotChoice::Give(names) => names,
             SlotChoice::LookUpControlPlane => {
                 self.lookups.push(RolloutLookup::ControlPlane);
                 Vec::new()
@@ -72,6 +114,9 @@ impl Pass<'_> {
     /// These machines, if the slots in the cache are those of this moment. Each patch is guarded by
     /// the version of its own Node alone, so a late view could exceed a limit of several nodes.
     fn with_current_view(&mut self, names: Vec<String>) -> Vec<String> {
+        if names.is_empty() {
+            return names;
+        }
         let cluster = &self.ctx.snapshot.cluster;
         if let Some(watch) = &cluster.broken_watch {
             let message =
@@ -146,9 +191,10 @@ impl Pass<'_> {
 }
 
 fn candidate<'a>(
-    pass: &Pass<'_>,
+    pass: &Pass<'a>,
     state: &MachineState<'a>,
     phase: Option<&SlotPhase>,
+    plan: &MachinePlan,
     target: &NodeTarget,
 ) -> SlotCandidate<'a> {
     let ctx = pass.ctx;
@@ -162,6 +208,7 @@ fn candidate<'a>(
         is_failed: phase.is_some_and(SlotPhase::is_failed)
             || state.valid_slot().is_some_and(|slot| slot.failure.is_some())
             || ctx.fallback_wait(state).is_some()
+            || ctx.soak_failure(state).or(plan.soak_failure.clone()).is_some()
             || part_failure(state, target, ctx.now).is_some(),
         is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),
         is_staged: state.staged.as_ref() == Some(target)
@@ -170,7 +217,9 @@ fn candidate<'a>(
             && !ctx.may_go_live(state)
             && !state.is_part_changing()
             && ctx.is_for(state)
-            && !ctx.is_held_back(state)
+            && !ctx.is_kept_from_target(state)
+            && !pass.held.contains_key(state.name())
+            && pass.gates.as_ref().is_none_or(|gates| gates.hold(ctx.ring_of(state)).is_none())
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),
         is_own: ctx.is_own(state),

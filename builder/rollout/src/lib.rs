@@ -18,6 +18,7 @@
 //! | `fallback` | machines that booted the target and run another image again |
 //! | `slots`, `give_slots`, `control_plane_health` | which machines may become unavailable |
 //! | `slot_waits` | why other machines may not |
+//! | `policy` | rings, windows and checks, and what becomes of an image that fails them |
 //! | `other_places` | where the controller can run now |
 //! | `staging` | which machines report, and which ones stage the target |
 //! | `part_jobs` | which machines are changed without a reboot |
@@ -34,13 +35,14 @@
 //! | `decide`, `reason` | snapshot → lookups or actions, and why, or why not |
 //! | `effect`, `evict` | what is done beside writes to one object: Jobs, their Secrets, evictions |
 //! | `job_request`, `new_job` | the Jobs on machines that a decision creates |
-//! | `lookups`, `registry_lookups` | asks the API, and registries, for which no pass waits |
+//! | `lookups`, `registry_lookups`, `alerts` | asks the API; and registries and Prometheus, for which no pass waits |
 //! | `reconciler` | gives these functions to the driver |
 //! | `refused_writes` | writes that were refused, and what becomes of their pass |
 //! | `node_job`, `job_secret`, `machine_part` | these Jobs and their Secrets as objects, from `job-templates/`, and what the Secrets have |
 //! | `elapsed`, `seen_times` | the time between two moments, and when this process saw what other clocks date |
 //! | `view` | what commands show, and what they ask for |
 
+mod alerts;
 mod begin_apply;
 mod config_annotations;
 mod context;
@@ -74,6 +76,7 @@ mod observe;
 mod obsolete_jobs;
 mod other_places;
 mod part_jobs;
+mod policy;
 mod pool_conditions;
 mod pool_status;
 mod reason;
@@ -104,6 +107,7 @@ pub use metrics::RolloutMetrics;
 pub use new_job::adopts;
 pub use observe::{OwnPlace, observe};
 pub use other_places::OtherPlaces;
+pub use policy::{CheckedPod, CheckedPods, PoolPolicy};
 pub use pool_status::PoolStatus;
 pub use reason::{Blocked, RolloutPhase, RolloutReason};
 pub use reconciler::RolloutReconciler;

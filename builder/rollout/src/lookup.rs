@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::policy::CheckedPods;
 use mosb_api::RenderedName;
+use mosb_api::cluster_settings::{AlertBlock, PodsCheck};
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_reconcile::Problem;
 use mosb_registry::Confirmed;
@@ -30,12 +32,20 @@ pub enum RolloutLookup {
     /// The pods on a node that is being drained, without those that have ended. Result:
     /// [`RolloutLookupResults::pods`].
     Pods { node: String },
+    /// The pods on a node that a check of the policy selects. Result:
+    /// [`RolloutLookupResults::checked_pods`].
+    CheckedPods { node: String, check: PodsCheck },
+    /// Which of some alerts of a Prometheus fire. Result: [`RolloutLookupResults::alerts`].
+    Alerts(AlertBlock),
 }
+
+/// What checks of a policy found, by node and check.
+pub type CheckedByNode = BTreeMap<(String, PodsCheck), CheckedPods>;
 
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutLookupResults {
-    /// Lookups that a registry has not answered yet. No pass waits for them: a later one has the
+    /// Lookups that a registry or a Prometheus has not answered yet. No pass waits for them: a later one has the
     /// answer.
     pub pending: BTreeSet<RolloutLookup>,
     pub images: BTreeMap<PinnedRef, TargetImage>,
@@ -48,6 +58,10 @@ pub struct RolloutLookupResults {
     pub slots: Option<Result<BTreeMap<String, String>, Problem>>,
     /// Those that a drain evicts or waits for, by node.
     pub pods: BTreeMap<String, Result<Vec<SeenPod>, Problem>>,
+    /// Also those of earlier passes, which count for a while.
+    pub checked_pods: CheckedByNode,
+    /// Those that fire, or why that is not known.
+    pub alerts: BTreeMap<AlertBlock, Result<BTreeSet<String>, Problem>>,
 }
 
 impl RolloutLookupResults {

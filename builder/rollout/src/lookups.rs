@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
 use kube::Api;
 use kube::api::ListParams;
 
+use super::alerts::firing;
 use super::control_plane_health::control_plane_health;
 use super::lookup::{ControlPlaneHealth, RolloutLookup, SeenPod, TargetImage};
 use super::machine_part::machine_part_in;
+use super::policy::{CheckedPod, CheckedPods};
 use super::registry_lookups::RegistryLookups;
 use super::snapshot::RolloutSnapshot;
+use mosb_api::cluster_settings::{AlertBlock, PodsCheck};
 use mosb_api::{RenderedName, labels};
 use mosb_cluster::cluster_names::ROLLOUT_NAMESPACE;
 use mosb_cluster::node_pool::{may_run_etcd, node_platform};
@@ -38,12 +42,14 @@ const MAX_NODE_PAGES: usize = 20;
 pub(super) enum RegistryQuery {
     Image { image: PinnedRef, secrets: MachineSecrets, platforms: BTreeSet<Platform> },
     StockImage(RenderedName),
+    Alerts(AlertBlock),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RegistryAnswer {
     Image(TargetImage),
     StockImage(Result<PinnedRef, Problem>),
+    Alerts(Result<BTreeSet<String>, Problem>),
 }
 
 /// Adds the results of all lookups to the snapshot. Those that leave the cluster are not waited for:
@@ -67,6 +73,9 @@ pub(super) async fn look_up(
                 (RegistryQuery::StockImage(of), Some(RegistryAnswer::StockImage(found))) => {
                     results.stock_images.insert(of, found);
                 }
+                (RegistryQuery::Alerts(of), Some(RegistryAnswer::Alerts(found))) => {
+                    results.alerts.insert(of, found);
+                }
                 _ => {
                     results.pending.insert(lookup.clone());
                 }
@@ -84,6 +93,10 @@ pub(super) async fn look_up(
             Found::ControlPlane(health) => results.control_plane = Some(health),
             Found::Slots(slots) => results.slots = Some(slots),
             Found::Pods(node, pods) => drop(results.pods.insert(node, pods)),
+            Found::CheckedPods(of, found) => {
+                let pods = CheckedPods { at: Timestamp::now(), found };
+                results.checked_pods.insert(of, pods);
+            }
         }
     }
 }
@@ -101,10 +114,12 @@ impl RegistryQuery {
                 })
             }
             RolloutLookup::StockImage(rendered) => Some(Self::StockImage(rendered.clone())),
+            RolloutLookup::Alerts(alerts) => Some(Self::Alerts(alerts.clone())),
             RolloutLookup::MachinePart(_)
             | RolloutLookup::ControlPlane
             | RolloutLookup::Slots
-            | RolloutLookup::Pods { .. } => None,
+            | RolloutLookup::Pods { .. }
+            | RolloutLookup::CheckedPods { .. } => None,
         }
     }
 }
@@ -113,11 +128,13 @@ impl RegistryAnswer {
     /// What is wrong with it. A missing image may have been pushed meanwhile.
     fn failure(&self) -> Option<ErrorClass> {
         match self {
-            Self::Image(TargetImage::Present { .. }) | Self::StockImage(Ok(_)) => None,
+            Self::Image(TargetImage::Present { .. })
+            | Self::StockImage(Ok(_))
+            | Self::Alerts(Ok(_)) => None,
             Self::Image(TargetImage::Missing) => Some(ErrorClass::Transient),
-            Self::Image(TargetImage::Unknown(problem)) | Self::StockImage(Err(problem)) => {
-                Some(problem.class)
-            }
+            Self::Image(TargetImage::Unknown(problem))
+            | Self::StockImage(Err(problem))
+            | Self::Alerts(Err(problem)) => Some(problem.class),
         }
     }
 }
@@ -135,6 +152,7 @@ async fn answer(resolver: Resolver, query: RegistryQuery) -> RegistryAnswer {
             let asked = resolver.stock_image(&rendered);
             RegistryAnswer::StockImage(limits.with_timeout(what, asked).await)
         }
+        RegistryQuery::Alerts(alerts) => RegistryAnswer::Alerts(firing(&alerts).await),
     }
 }
 
@@ -145,12 +163,15 @@ enum Found {
     ControlPlane(ControlPlaneHealth),
     Slots(Result<BTreeMap<String, String>, Problem>),
     Pods(String, Result<Vec<SeenPod>, Problem>),
+    CheckedPods((String, PodsCheck), Result<Vec<CheckedPod>, Problem>),
 }
 
 async fn resolve(resolver: &Resolver, lookup: &RolloutLookup) -> Found {
     let limits = &resolver.limits;
     match lookup {
-        RolloutLookup::Image(_) | RolloutLookup::StockImage(_) => Found::Registry,
+        RolloutLookup::Image(_) | RolloutLookup::StockImage(_) | RolloutLookup::Alerts(_) => {
+            Found::Registry
+        }
         RolloutLookup::MachinePart(rendered) => {
             let asked = async { Ok(machine_part_in(resolver, rendered).await?.digest()) };
             let what = || format!("the machine part of machineconfig {rendered}");
@@ -175,6 +196,11 @@ async fn resolve(resolver: &Resolver, lookup: &RolloutLookup) -> Found {
         RolloutLookup::Pods { node } => {
             let what = || format!("the pods on node {node}");
             Found::Pods(node.clone(), limits.with_timeout(what, pods(resolver, node)).await)
+        }
+        RolloutLookup::CheckedPods { node, check } => {
+            let what = || format!("the pods {check} on node {node}");
+            let found = limits.with_timeout(what, checked_pods(resolver, node, check)).await;
+            Found::CheckedPods((node.clone(), check.clone()), found)
         }
     }
 }
@@ -219,6 +245,37 @@ async fn pods(resolver: &Resolver, node: &str) -> Result<Vec<SeenPod>, Problem> 
         if params.continue_token.is_none() || found.len() >= ENOUGH_PODS {
             return Ok(found);
         }
+    }
+}
+
+/// The pods on a node that a check selects; of more than one page, the first.
+async fn checked_pods(
+    resolver: &Resolver,
+    node: &str,
+    check: &PodsCheck,
+) -> Result<Vec<CheckedPod>, Problem> {
+    let api: Api<Pod> = match &check.namespace {
+        Some(namespace) => Api::namespaced(resolver.client.clone(), namespace),
+        None => Api::all(resolver.client.clone()),
+    };
+    let params = ListParams::default().labels(&check.selector).limit(PAGE);
+    let params = params.fields(&format!("spec.nodeName={node}"));
+    let found = api.list(&params).await;
+    let found = found.map_err(Error::api(format!("pods {check} on node {node}"), "list"))?;
+    Ok(found.items.iter().map(checked_pod).collect())
+}
+
+fn checked_pod(pod: &Pod) -> CheckedPod {
+    let metadata = &pod.metadata;
+    let status = pod.status.as_ref();
+    let mut conditions = status.iter().flat_map(|status| &status.conditions).flatten();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+    CheckedPod {
+        name: format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()),
+        is_ready: metadata.deletion_timestamp.is_none()
+            && conditions.any(|one| one.type_ == "Ready" && one.status == "True"),
+        has_ended: matches!(phase, Some("Succeeded" | "Failed")),
     }
 }
 

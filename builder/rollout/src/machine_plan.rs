@@ -17,11 +17,12 @@ use super::machine_state::{MachineState, SlotAnnotation};
 use super::machine_status::{MachineProgress, MachineStatus};
 use super::node_patch::{NodePatch, NodeState};
 use super::obsolete_jobs::{deletion, is_obsolete};
+use super::policy::{SoakPlan, SoakStep};
 use super::slot_phase::SlotPhase;
 use super::snapshot::JobPhase;
 use super::{part_jobs, staging};
 use mosb_api::labels;
-use mosb_api::rollout::{ConfirmedTarget, NodeTarget, Slot, StagedMark};
+use mosb_api::rollout::{ConfirmedTarget, NodeTarget, Slot, SoakPhase, StagedMark};
 use mosb_cluster::status::{EventReason, new_event, regarding_node};
 
 /// What one machine gets in this pass.
@@ -32,10 +33,14 @@ pub(super) struct MachinePlan {
     /// Logins and evictions.
     pub actions: Vec<Action>,
     pub delete: Vec<Action>,
-    pub lookup: Option<RolloutLookup>,
+    pub lookups: Vec<RolloutLookup>,
     pub event: Option<(EventReason, String)>,
     /// It gets a slot in this pass.
     pub is_given: bool,
+    /// Its drain takes longer than the policy permits.
+    pub is_drain_late: bool,
+    /// Why the machine fails at the target with this pass, by the checks of the policy.
+    pub soak_failure: Option<String>,
     /// Why the machine counts as degraded.
     pub degraded: Option<String>,
     /// What it waits for.
@@ -129,18 +134,42 @@ impl MachinePlan {
         self.patch.staged(mark.as_ref());
     }
 
-    /// Records that the machine has this target and is Ready; nothing if it has that record, or it is not
-    /// so.
+    /// Records how a machine is that has this target, until that is confirmed; nothing if it is.
     pub(super) fn confirm(
         &mut self,
         ctx: &Context<'_>,
         state: &MachineState<'_>,
         target: &NodeTarget,
     ) {
+        if !state.has(target) {
+            return;
+        }
         let is_it = |known: ConfirmedTarget| known.target.is_same_to_machines(target);
-        let is_new = !state.confirmed().is_some_and(is_it);
-        if is_new && state.machine.node.ready && state.has(target) {
-            self.patch.confirmed(&ConfirmedTarget { target: target.clone(), at: Time(ctx.now) });
+        if state.confirmed().is_some_and(is_it) {
+            // What is recorded of the pool's target stays on a machine that was brought back from it.
+            if ctx.target() == Some(target) {
+                self.patch.soak(None);
+            }
+            return;
+        }
+        let SoakPlan { step, waiting, again } = ctx.soak(state, target);
+        self.waiting = self.waiting.take().or(waiting);
+        self.requeue_after = self.requeue_after.into_iter().chain(again).min();
+        match step {
+            SoakStep::Stay => {}
+            SoakStep::Confirm => {
+                let (target, at) = (target.clone(), Time(ctx.now));
+                self.patch.confirmed(&ConfirmedTarget { target, at });
+                self.patch.soak(None);
+            }
+            SoakStep::Record(record) => {
+                if let SoakPhase::Failed { message, .. } = &record.phase {
+                    self.soak_failure = Some(message.clone());
+                }
+                self.patch.soak(Some(&record));
+            }
+            SoakStep::Forget => self.patch.soak(None),
+            SoakStep::LookUp(lookups) => self.lookups.extend(lookups),
         }
     }
 
@@ -195,7 +224,7 @@ impl MachinePlan {
                 None => self.is_given.then_some(ctx.now),
             },
             is_available: state.is_available(),
-            is_updated: !state.has_slot() && has_target,
+            is_updated: !state.has_slot() && has_target && ctx.soak_failure(state).is_none(),
             is_staged: target.is_some() && state.staged.as_ref() == target,
             lacks_part: !state.has_slot() && runs_target && !has_target,
             degraded: self.degraded.clone(),
@@ -203,6 +232,7 @@ impl MachinePlan {
             booted: state.booted(),
             hidden_files: state.hidden_files(),
             is_boot_full: state.is_boot_full(),
+            soaks_until: ctx.soaks_until(state).filter(|_| !state.has_slot() && has_target),
         }
     }
 

@@ -42,6 +42,8 @@ pub struct MachineStatus {
     pub hidden_files: Option<usize>,
     /// Its next reboot may leave it without a way back.
     pub is_boot_full: bool,
+    /// It has the target, and its checks hold: when the soak time is over.
+    pub soaks_until: Option<Timestamp>,
 }
 
 words! {
@@ -50,6 +52,8 @@ words! {
     pub enum MachineProgress {
         /// It runs the target.
         Updated = "updated",
+        /// It runs the target, and its health checks must hold for a time.
+        Soaking = "soaking",
         /// It has no slot, and is not Ready or is cordoned by somebody else.
         Unavailable = "unavailable",
         /// It has not reported since it booted.
@@ -78,8 +82,11 @@ impl MachineProgress {
     /// Of a machine without a slot.
     pub(super) fn without_slot(ctx: &Context<'_>, state: &MachineState<'_>) -> Self {
         let target = ctx.target();
+        if ctx.soak_failure(state).is_some() {
+            return Self::Degraded;
+        }
         if target.is_some_and(|target| state.has(target)) {
-            return Self::Updated;
+            return if ctx.is_soaking(state) { Self::Soaking } else { Self::Updated };
         }
         if let Some(failure) = ctx.failure(state) {
             return failure.progress();
@@ -172,6 +179,8 @@ impl Context<'_> {
             })
         };
         let known = MachineFailure::of(state, target);
+        let soak = || self.soak_failure_text(state).filter(|_| !self.is_off());
+        let known = known.or_else(|| soak().map(MachineFailure::degraded));
         known.or_else(|| fallback().or_else(wrong_platform).map(MachineFailure::degraded))
     }
 

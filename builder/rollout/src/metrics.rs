@@ -4,6 +4,7 @@
 //! Labels are the pool and words of fixed sets, never a node. All series of a pool disappear with
 //! it.
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -29,6 +30,8 @@ pub struct RolloutMetrics {
     oldest_slot: Family<PoolState, Gauge>,
     blocked: PoolReasons,
     hidden_files: Family<Pool, Gauge>,
+    ring: Family<Pool, Gauge>,
+    next_window: Family<Pool, Gauge>,
     durations: Durations<PhaseOfPool>,
 }
 
@@ -48,6 +51,8 @@ impl Default for RolloutMetrics {
             oldest_slot: Family::default(),
             blocked: PoolReasons::default(),
             hidden_files: Family::default(),
+            ring: Family::default(),
+            next_window: Family::default(),
             durations: Family::new_with_constructor(phases),
         }
     }
@@ -81,6 +86,16 @@ impl RolloutMetrics {
             self.hidden_files.clone(),
         );
         registry.register(
+            "mosb_rollout_ring",
+            "The first ring of the pool's policy, from 1, that is not done",
+            self.ring.clone(),
+        );
+        registry.register(
+            "mosb_rollout_next_window_timestamp_seconds",
+            "When the next window of the pool's policy begins, while none is open",
+            self.next_window.clone(),
+        );
+        registry.register(
             "mosb_rollout_phase_duration_seconds",
             "How long a phase of the update of one machine took",
             self.durations.clone(),
@@ -108,7 +123,18 @@ impl RolloutMetrics {
         }
         self.blocked.set(pool, pool, status.reason.blocked().map(|blocked| blocked.reason));
         let hidden = int(status.hidden_files());
-        self.hidden_files.get_or_create(&Pool { pool: pool.to_owned() }).set(hidden);
+        let label = Pool { pool: pool.to_owned() };
+        self.hidden_files.get_or_create(&label).set(hidden);
+        let ring = status.ring.map(|(ring, _)| int(ring));
+        let next_window = status.next_window.map(Timestamp::as_second);
+        for (gauge, value) in [(&self.ring, ring), (&self.next_window, next_window)] {
+            match value {
+                Some(value) => {
+                    gauge.get_or_create(&label).set(value);
+                }
+                None => drop(gauge.remove(&label)),
+            }
+        }
     }
 
     /// Records a phase of a machine of the pool that a write ended.
@@ -128,7 +154,9 @@ impl RolloutMetrics {
             self.oldest_slot.remove(&of(progress.as_str()));
         }
         self.blocked.forget(pool);
-        self.hidden_files.remove(&Pool { pool: pool.to_owned() });
+        for gauge in [&self.hidden_files, &self.ring, &self.next_window] {
+            gauge.remove(&Pool { pool: pool.to_owned() });
+        }
     }
 
     /// Removes all series of a pool that does not exist any more.
@@ -161,7 +189,9 @@ mod tests {
             RolloutReason::RollingOut { build: String::new(), updated: 0, machines: 2 };
         let by = |reason| RolloutReason::Blocked(Blocked { reason, message: String::new() });
         let reason = blocked.map_or(rolling_out, by);
-        PoolStatus { reason, machines: vec![of_machine(1), of_machine(2)] }
+        let machines = vec![of_machine(1), of_machine(2)];
+        let next_window = Some("1970-01-01T00:02:00Z".parse().unwrap());
+        PoolStatus { reason, machines, ring: Some((2, 3)), next_window }
     }
 
     fn exposition(metrics: &RolloutMetrics) -> String {
@@ -190,7 +220,9 @@ mod tests {
             "mosb_rollout_blocked{pool=\"worker\",reason=\"MachineLost\"} 1",
             "mosb_rollout_hidden_files{pool=\"worker\"} 3",
             "mosb_rollout_machines{pool=\"worker\",state=\"lost\"} 2",
+            "mosb_rollout_next_window_timestamp_seconds{pool=\"worker\"} 120",
             "mosb_rollout_oldest_slot_timestamp_seconds{pool=\"worker\",state=\"lost\"} 60",
+            "mosb_rollout_ring{pool=\"worker\"} 2",
             state,
         ];
         assert_eq!(found, want);

@@ -7,7 +7,9 @@ use serde_json::json;
 use super::snapshot::Machine;
 use crate::effect::Action;
 use mosb_api::labels;
-use mosb_api::rollout::{ConfirmedTarget, Fallback, NodeReport, NodeTarget, Slot, StagedMark};
+use mosb_api::rollout::{
+    ConfirmedTarget, Fallback, NodeReport, NodeTarget, Slot, Soak, StagedMark,
+};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_reconcile::write::Patch;
@@ -76,6 +78,11 @@ impl NodePatch {
     pub fn confirmed(&mut self, record: &ConfirmedTarget) {
         let json = serde_json::to_string(record).expect("a record is JSON");
         self.set(labels::NODE_CONFIRMED, Some(json));
+    }
+
+    pub fn soak(&mut self, record: Option<&Soak>) {
+        let json = |record: &Soak| serde_json::to_string(record).expect("a record is JSON");
+        self.set(labels::NODE_SOAK, record.map(json));
     }
 
     pub fn report(&mut self, report: &NodeReport) {

@@ -14,6 +14,7 @@ use super::leaving_configs::PoolConfigs;
 use super::lookup::RolloutLookupResults;
 use super::node_job::JobCommand;
 use super::other_places::OtherPlaces;
+use super::policy::PoolPolicy;
 use super::reason::OF_SOME_MACHINES;
 use super::slots::max_unavailable;
 use super::snapshot::{
@@ -94,6 +95,7 @@ pub fn observe(
     }
     Some(RolloutSnapshot {
         builds: config.as_ref().map(|config| builds(cache, config)).unwrap_or_default(),
+        policy: config.as_ref().map(|config| policy(cache, config)).unwrap_or_default(),
         pool,
         is_pool_missing,
         config,
@@ -186,6 +188,17 @@ fn settings(cache: &ClusterCache) -> RolloutSettings {
     RolloutSettings {
         staging_per_registry: limits.staging_per_registry.into(),
         node_timeout: Duration::from_secs(u64::from(limits.node_timeout_minutes) * 60),
+    }
+}
+
+fn policy(cache: &ClusterCache, config: &MachineOsConfig) -> PoolPolicy {
+    // Most pools have none, and then nothing of the settings counts.
+    if config.metadata.annotation(labels::ROLLOUT_POLICY).is_none() {
+        return PoolPolicy::None;
+    }
+    match cache.settings() {
+        Ok((settings, _)) => PoolPolicy::of(&config.metadata, Ok(&settings)),
+        Err(error) => PoolPolicy::of(&config.metadata, Err(&error.to_string())),
     }
 }
 

@@ -34,8 +34,11 @@ pub(super) fn is_obsolete(
         NodeVerb::Stage => {
             // Also if its target is what another pool of the machine has in service and does not
             // bring to machines.
+            let is_back =
+                || ctx.brings_back(state).is_some_and(|it| job.target.as_ref() == Some(&it));
             let is_other = ctx.is_off()
-                || ctx.target().is_some_and(|target| job.target.as_ref() != Some(target));
+                || ctx.target().is_some_and(|target| job.target.as_ref() != Some(target))
+                    && !is_back();
             // What it stages on a machine that runs the target is removed afterwards, and only its
             // report shows that. Without its login, it has not begun.
             let runs = |target: &NodeTarget| state.runs(target.image.digest());

@@ -11,8 +11,8 @@ use super::context::Context;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::machine_state::MachineState;
+use super::policy::Gates;
 use super::slot_phase::SlotPhase;
-use super::slots::MAX_FAILED;
 use super::snapshot::{JobPhase, MachineJob};
 use super::staging::{self, LimitedJobs, Tries};
 use mosb_api::rollout::{ExitCode, NodeTarget};
@@ -32,7 +32,7 @@ pub(super) fn wants_part(ctx: &Context<'_>, state: &MachineState<'_>, target: &N
         !state.is_to_unstage(target) && !is_staged && !state.needs_reboot(target)
     } else {
         // The next boot has the same files.
-        is_staged && ctx.may_go_live(state) && !ctx.is_held_back(state)
+        is_staged && ctx.may_go_live(state) && !ctx.is_kept_from_target(state)
     };
     may && !state.has_slot()
         && !state.has(target)
@@ -68,6 +68,7 @@ pub(super) struct PartJobs {
 pub(super) fn part_jobs(
     ctx: &Context<'_>,
     machines: &[(MachineState<'_>, Option<SlotPhase>)],
+    gates: Option<&Gates>,
 ) -> PartJobs {
     let Some(target) = ctx.rolls_to() else {
         return PartJobs::default();
@@ -75,6 +76,7 @@ pub(super) fn part_jobs(
     let states = || machines.iter().map(|(state, _)| state);
     let mut due: Vec<(u32, &MachineState<'_>)> = states()
         .filter(|state| wants_part(ctx, state, target))
+        .filter(|state| gates.is_none_or(|gates| gates.hold(ctx.ring_of(state)).is_none()))
         .filter_map(|state| match staging::tries(state, NodeVerb::Part, Some(target), ctx.now) {
             Tries::Due(number) => Some((number, state)),
             Tries::UnderWay | Tries::Waiting(_) | Tries::Final => None,
@@ -84,7 +86,7 @@ pub(super) fn part_jobs(
         .filter_map(|state| Some((state.name(), part_failure(state, target, ctx.now)?)))
         .collect();
     let all = due.len();
-    if failures.len() > MAX_FAILED {
+    if failures.len() > ctx.max_failed() {
         due.retain(|(_, state)| failures.iter().any(|(name, _)| *name == state.name()));
     }
     let stopped = (due.len() < all).then(|| stopped(&failures));

@@ -50,7 +50,8 @@ pub(super) fn set_conditions(
     let pinned = pinned(ctx);
     if is_done {
         let name = name.unwrap_or_default();
-        set("Updated", true, "", &format!("All nodes are updated with {name}{pinned}"));
+        let soaking = soaking(machines);
+        set("Updated", true, "", &format!("All nodes are updated with {name}{pinned}{soaking}"));
         set("Updating", false, "", "");
     } else {
         set("Updated", false, "", pinned.trim_start_matches("; "));
@@ -165,7 +166,10 @@ fn progress(ctx: &Context<'_>, status: &PoolStatus, name: Option<&str>) -> (bool
             if is_all && !ctx.is_newest() {
                 return (true, format!("Waiting for the image of {rendered}"));
             }
-            (true, format!("All nodes are updating to {name}{}{waiting}", full(machines)))
+            let ring = status.ring.map(|(ring, of)| format!("; ring {ring} of {of}"));
+            let (ring, soaking) = (ring.unwrap_or_default(), soaking(machines));
+            let full = full(machines);
+            (true, format!("All nodes are updating to {name}{ring}{full}{soaking}{waiting}"))
         }
     }
 }
@@ -216,6 +220,12 @@ fn lacking(machines: &[MachineStatus]) -> String {
         return names;
     }
     format!("; mosb rollout start brings its keys, password and kernel arguments to {names}")
+}
+
+/// Machines whose checks must hold for a time, and until when.
+fn soaking(machines: &[MachineStatus]) -> String {
+    let names = named(machines, |one| Some(format!("{} until {}", one.name, one.soaks_until?)));
+    if names.is_empty() { names } else { format!("; soaking: {names}") }
 }
 
 /// Machines whose next reboot may leave them without a way back.

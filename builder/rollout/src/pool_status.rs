@@ -17,6 +17,11 @@ use mosb_api::{API_VERSION, Condition};
 pub struct PoolStatus {
     pub reason: RolloutReason,
     pub machines: Vec<MachineStatus>,
+    /// Of a pool with a policy: the ring that machines are brought to the target in now, from 1, and how
+    /// many there are.
+    pub ring: Option<(usize, usize)>,
+    /// When the next window begins, unless one is open.
+    pub next_window: Option<Timestamp>,
 }
 
 impl PoolStatus {
@@ -26,7 +31,8 @@ impl PoolStatus {
         machines: Vec<MachineStatus>,
         blocked: Option<Blocked>,
     ) -> Self {
-        let mut status = Self { reason: RolloutReason::Off, machines };
+        let mut status =
+            Self { reason: RolloutReason::Off, machines, ring: None, next_window: None };
         status.reason = match blocked {
             Some(blocked) => RolloutReason::Blocked(blocked),
             None => status.find_reason(ctx),

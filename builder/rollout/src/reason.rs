@@ -16,10 +16,12 @@ const MAX_REFUSED: usize = 3;
 
 const WRITE_REFUSED: &str = "WriteRefused";
 const SHARED_NODES: &str = "SharedNodes";
+pub(super) const LATE_DRAIN: &str = "DrainTimeout";
+pub(super) const TARGET_FAILED: &str = "TargetFailed";
 /// Reasons to be [`Blocked`] that cost some machines only: the others go on.
-pub(super) const OF_SOME_MACHINES: [&str; 2] = [WRITE_REFUSED, SHARED_NODES];
+pub(super) const OF_SOME_MACHINES: [&str; 3] = [WRITE_REFUSED, SHARED_NODES, LATE_DRAIN];
 /// Those that machines cause.
-pub(super) const MACHINES_FAILED: [&str; 2] = ["MachineLost", "MachinesFailed"];
+pub(super) const MACHINES_FAILED: [&str; 3] = ["MachineLost", "MachinesFailed", TARGET_FAILED];
 /// Those that pass by themselves.
 pub(super) const PASSING: [&str; 3] = ["LookupFailed", "RegistryFailed", "ControlPlaneUnhealthy"];
 

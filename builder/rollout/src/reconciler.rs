@@ -10,9 +10,10 @@ use super::decide::{RolloutDecision, decide, evaluate};
 use super::drain::DrainRecords;
 use super::drain_records::after_pass;
 use super::effect::{Action, Eviction, RolloutEffect, RolloutExecutor, RolloutPass, RolloutState};
+use super::elapsed::elapsed;
 use super::ended_phases::ended_phases;
 use super::job_secret::JobSecrets;
-use super::lookup::RolloutLookup;
+use super::lookup::{CheckedByNode, RolloutLookup};
 use super::lookups::{RegistryAnswer, RegistryQuery, look_up};
 use super::metrics::RolloutMetrics;
 use super::observe::{OwnPlace, affected_pools, has_slots, observe};
@@ -24,6 +25,7 @@ use super::snapshot::{RefusedWrites, RolloutSnapshot};
 use mosb_cluster::cluster_cache::Trigger;
 use mosb_cluster::resolver::Resolver;
 use mosb_reconcile::driver::{Debounce, InputsHash, NoDecision, Reconciler};
+use mosb_reconcile::waits::POLICY_CHECK;
 use mosb_reconcile::write::{ApplyError, Effects as _};
 
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub struct RolloutReconciler {
     registries: RegistryLookups<RegistryQuery, RegistryAnswer>,
     /// Drains that have begun, by pool.
     drains: Mutex<BTreeMap<String, DrainRecords>>,
+    /// The pods that checks of policies found lately, by pool.
+    checked_pods: Mutex<BTreeMap<String, CheckedByNode>>,
     /// When this process saw Jobs and changes of Nodes, by pool.
     times: Mutex<BTreeMap<String, SeenTimes>>,
     /// Writes that the API server refused in the last pass, by pool.
@@ -55,6 +59,7 @@ impl RolloutReconciler {
             metrics,
             registries: RegistryLookups::default(),
             drains: Mutex::default(),
+            checked_pods: Mutex::default(),
             times: Mutex::default(),
             refused_writes: Mutex::default(),
         }
@@ -124,6 +129,10 @@ impl RolloutReconciler {
         self.times.lock().expect("it is not poisoned: maps don't panic")
     }
 
+    fn checked_pods(&self) -> MutexGuard<'_, BTreeMap<String, CheckedByNode>> {
+        self.checked_pods.lock().expect("it is not poisoned: maps don't panic")
+    }
+
     fn drains(&self) -> MutexGuard<'_, BTreeMap<String, DrainRecords>> {
         self.drains.lock().expect("it is not poisoned: maps don't panic")
     }
@@ -169,6 +178,8 @@ impl Reconciler for RolloutReconciler {
         let refused_writes = self.refused_writes().get(key).cloned().unwrap_or_default();
         let mut seen = observe(&self.resolver.cache, key, &self.own, &drains)?;
         self.times().entry(key.to_owned()).or_default().fill(&mut seen, Timestamp::now());
+        seen.lookup_results.checked_pods =
+            self.checked_pods().get(key).cloned().unwrap_or_default();
         Some(RolloutSnapshot { refused_writes, ..seen })
     }
 
@@ -192,6 +203,10 @@ impl Reconciler for RolloutReconciler {
         _pass: &mut RolloutPass,
     ) -> Result<(), NoDecision> {
         look_up(&self.resolver, &self.registries, lookups, snapshot).await;
+        let mut checked = snapshot.lookup_results.checked_pods.clone();
+        let now = Timestamp::now();
+        checked.retain(|_, pods| elapsed(pods.at, now) < POLICY_CHECK);
+        self.checked_pods().insert(snapshot.pool.metadata.name.clone(), checked);
         Ok(())
     }
 
@@ -264,6 +279,7 @@ impl Reconciler for RolloutReconciler {
     fn forget(&self, pool: &str) {
         self.registries.forget(pool);
         self.drains().remove(pool);
+        self.checked_pods().remove(pool);
         self.times().remove(pool);
         self.metrics.forget(pool);
         self.refused_writes().remove(pool);

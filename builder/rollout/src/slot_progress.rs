@@ -11,6 +11,7 @@ use super::begin_apply::may_have_job;
 use super::context::Context;
 use super::drain::{Drain, DrainRecord};
 use super::effect::{Action, Eviction};
+use super::elapsed::elapsed;
 use super::lookup::RolloutLookup;
 use super::machine_plan::MachinePlan;
 use super::machine_state::MachineState;
@@ -43,7 +44,7 @@ impl MachinePlan {
                 self.event = Some((EventReason::NodeUpdated, text));
                 return None;
             }
-            SlotPhase::Draining if ctx.takes_back(slot) && !may_have_job(slot, ctx.now) => {
+            SlotPhase::Draining if ctx.takes_back(state, slot) && !may_have_job(slot, ctx.now) => {
                 self.take_back(ctx, state, slot);
                 return None;
             }
@@ -150,7 +151,7 @@ impl MachinePlan {
                         held = record.held();
                     }
                     None => {
-                        self.lookup = Some(RolloutLookup::Pods { node: state.name().to_owned() });
+                        self.lookups.push(RolloutLookup::Pods { node: state.name().to_owned() });
                     }
                 },
                 Some(Err(problem)) => {
@@ -181,6 +182,13 @@ impl MachinePlan {
                     }));
                 }
             }
+        }
+        let limit = ctx.policy().and_then(|policy| policy.drain_timeout);
+        if let Some(limit) = limit.filter(|_| next.applying.is_none()) {
+            let left = limit.0.checked_sub(elapsed(slot.since.0, ctx.now));
+            let left = left.filter(|left| !left.is_zero());
+            self.is_drain_late = left.is_none();
+            self.requeue_after = self.requeue_after.into_iter().chain(left).min();
         }
         let reason = held.or_else(|| self.waiting.clone()).unwrap_or_default();
         self.under_way(&next, NodeState::Working, &reason);

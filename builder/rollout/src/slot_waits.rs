@@ -27,6 +27,7 @@ impl Pass<'_> {
         let holder = self.control_plane_holder();
         let own = self.holds_own();
         let mut is_own_held = false;
+        let mut waits_for_window = false;
         for ((state, _), plan) in self.machines.iter().zip(&mut self.plans) {
             let is_given = given.iter().any(|name| name == state.name());
             if is_given || !is_behind(self.ctx, state, target) || plan.degraded.is_some() {
@@ -39,11 +40,18 @@ impl Pass<'_> {
             is_own_held |= before.is_some();
             let why =
                 state.machine.node.obstacle().map(|(what, remedy)| format!("it {what}; {remedy}"));
-            let why = why.or_else(|| held.or(full).or(before).cloned());
+            let gates = self.gates.as_ref();
+            let ring = gates.and_then(|gates| gates.hold(self.ctx.ring_of(state)));
+            waits_for_window |= gates.is_some_and(|gates| gates.closed().is_some());
+            let blocked = self.held.get(state.name());
+            let why = why.or(ring).or_else(|| held.or(full).or(before).or(blocked).cloned());
             plan.waiting = plan.waiting.take().or(why);
         }
         // No event of this pool shows that a node of another one becomes available.
         self.again(is_own_held.then_some(ROLLOUT_PROBLEM));
+        let now = self.ctx.now;
+        let window = self.gates.as_ref().and_then(|gates| gates.closed_for(now));
+        self.again(window.filter(|_| waits_for_window));
     }
 
     /// Machines that are unavailable without us use up what the pool allows.
@@ -68,8 +76,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Why the machine of the controller gets no slot now: it is the last one of all pools, so that
-    /// the controller moves once, and it needs another node to run on meanwhile.
+    /// Why the machine of the controller gets no slot now: it is the last one of its ring and of all other
+    /// pools, so that the controller moves once, and it needs another node to run on meanwhile.
     pub(super) fn holds_own(&self) -> Option<String> {
         let cluster = &self.ctx.snapshot.cluster;
         let own = "the controller runs on it";
@@ -83,11 +91,16 @@ impl Pass<'_> {
             ));
         }
         let target = self.ctx.rolls_to()?;
+        let own_ring = cluster.own_node.as_deref().map_or(0, |own| self.ctx.rings.of(own));
         let comes_first = |(state, phase): &&(MachineState<'_>, Option<SlotPhase>)| {
             let has_failed = phase.as_ref().is_some_and(SlotPhase::is_failed);
             let is_behind =
                 state.has_slot() || is_behind(self.ctx, state, target) && state.is_available();
-            is_behind && !has_failed && !self.ctx.is_own(state) && self.ctx.failure(state).is_none()
+            is_behind
+                && !has_failed
+                && self.ctx.ring_of(state) <= own_ring
+                && !self.ctx.is_own(state)
+                && self.ctx.failure(state).is_none()
         };
         let machines = self.machines.iter().filter(comes_first);
         let machines: Vec<&str> = machines.map(|(state, _)| state.name()).collect();

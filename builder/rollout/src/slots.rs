@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::lookup::ControlPlaneHealth;
 use super::snapshot::ControlPlaneNode;
 
-/// Two machines that failed stop a pool.
+/// Without a policy, two machines that failed stop a pool.
 pub(super) const MAX_FAILED: usize = 1;
 
 /// A machine of the pool, reduced to what decides about slots.
@@ -33,6 +33,14 @@ pub(super) struct SlotCandidate<'a> {
     pub is_own: bool,
     /// The controller runs on it, and other machines come before it.
     pub is_own_held: bool,
+}
+
+/// What a pool permits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SlotLimits {
+    pub max_unavailable: usize,
+    /// Machines that may have failed.
+    pub max_failed: usize,
 }
 
 /// Who gets a slot.
@@ -85,7 +93,7 @@ pub(super) fn max_unavailable(
 /// Chooses the machines that get a slot now.
 pub(super) fn choose(
     machines: &[SlotCandidate<'_>],
-    max_unavailable: usize,
+    limits: SlotLimits,
     control_plane: &[ControlPlaneNode],
     health: Option<&ControlPlaneHealth>,
 ) -> SlotChoice {
@@ -96,11 +104,11 @@ pub(super) fn choose(
     if waiting.is_empty() {
         return SlotChoice::Give(Vec::new());
     }
-    if let Some(stop) = stop(machines) {
+    if let Some(stop) = stop(machines, limits.max_failed) {
         return SlotChoice::Stopped(stop);
     }
     let unavailable = machines.iter().filter(|one| !one.is_available || one.has_slot).count();
-    let capacity = max_unavailable.saturating_sub(unavailable);
+    let capacity = limits.max_unavailable.saturating_sub(unavailable);
     waiting.sort_by_key(|one| (one.is_own, one.zone.is_none(), one.zone, one.created, one.name));
     let mut given: Vec<String> = Vec::new();
     let mut has_control_plane = control_plane.iter().any(|node| node.has_slot);
@@ -131,8 +139,8 @@ pub(super) fn choose(
     }
 }
 
-/// One lost machine, or two that failed, stop the pool whatever it allows.
-fn stop(machines: &[SlotCandidate<'_>]) -> Option<StopReason> {
+/// One lost machine, or more that failed than are permitted, stop the pool whatever it allows.
+fn stop(machines: &[SlotCandidate<'_>], max_failed: usize) -> Option<StopReason> {
     let names = |is: fn(&SlotCandidate<'_>) -> bool| -> Vec<String> {
         machines.iter().filter(|one| is(one)).map(|one| one.name.to_owned()).collect()
     };
@@ -141,7 +149,7 @@ fn stop(machines: &[SlotCandidate<'_>]) -> Option<StopReason> {
         return Some(StopReason::Lost(lost));
     }
     let failed = names(|one| one.is_failed);
-    (failed.len() > MAX_FAILED).then_some(StopReason::Failed(failed))
+    (failed.len() > max_failed).then_some(StopReason::Failed(failed))
 }
 
 /// Whether the control plane can lose a node.

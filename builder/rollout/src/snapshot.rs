@@ -15,6 +15,7 @@ use super::elapsed::elapsed;
 use super::job_request::NodeVerb;
 use super::lookup::RolloutLookupResults;
 use super::other_places::OtherPlaces;
+use super::policy::PoolPolicy;
 use mosb_api::rollout::{NodeReport, NodeTarget};
 use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, Metadata};
 use mosb_cluster::cluster_cache::SeenMachine;
@@ -48,6 +49,7 @@ pub struct RolloutSnapshot {
     pub shared_nodes: BTreeMap<String, Vec<String>>,
     pub cluster: ClusterMachines,
     pub settings: RolloutSettings,
+    pub policy: PoolPolicy,
     /// What the API server refused in the last pass.
     pub refused_writes: RefusedWrites,
     pub lookup_results: RolloutLookupResults,
@@ -77,6 +79,7 @@ impl RolloutSnapshot {
                     machine.node.ready,
                     machine.node.disk_pressure,
                     machine.node.network_unavailable,
+                    &machine.node.conditions,
                 ),
                 jobs.collect::<Vec<_>>(),
             )
@@ -86,7 +89,7 @@ impl RolloutSnapshot {
             (&pool.metadata.uid, &pool.spec),
             (config, builds, machines),
             (&self.rivals, &self.leaving, self.is_pool_missing),
-            (&self.other_controller, &self.shared_nodes, &self.settings),
+            (&self.other_controller, &self.shared_nodes, &self.settings, &self.policy),
         ))
     }
 }

@@ -141,9 +141,23 @@ pub(super) fn wants_stage(
         && state.staged.as_ref() != Some(target)
         && !state.has_no_tool()
         && !state.is_part_changing()
-        && !ctx.is_held_back(state)
+        && !ctx.is_kept_from_target(state)
         && state.machine.node.ready
         && !state.is_being_deleted()
+}
+
+/// How many more machines may stage from this registry host.
+pub(super) fn free_places(
+    ctx: &Context<'_>,
+    machines: &[(MachineState<'_>, Option<SlotPhase>)],
+    host: &str,
+) -> usize {
+    let is_of_host = |job: &&MachineJob| {
+        job.target.as_ref().is_some_and(|target| target.image.repo().host() == host)
+    };
+    let running = jobs_in_place(ctx.snapshot, machines, NodeVerb::Stage, ctx.now);
+    let places = ctx.snapshot.settings.staging_per_registry.max(1);
+    places.saturating_sub(running.filter(is_of_host).count())
 }
 
 /// The Jobs that bring this target to machines or remove another one, as many as the limit of its
@@ -155,12 +169,7 @@ pub(super) fn stage_jobs(
     target: &NodeTarget,
 ) -> LimitedJobs {
     let (snapshot, now) = (ctx.snapshot, ctx.now);
-    let host = target.image.repo().host();
-    let is_of_host = |job: &&MachineJob| {
-        job.target.as_ref().is_some_and(|target| target.image.repo().host() == host)
-    };
-    let running = jobs_in_place(snapshot, machines, NodeVerb::Stage, now).filter(is_of_host);
-    let free = snapshot.settings.staging_per_registry.max(1).saturating_sub(running.count());
+    let free = free_places(ctx, machines, target.image.repo().host());
     let mut due: Vec<(&MachineState<'_>, u32)> = Vec::new();
     for (state, phase) in machines {
         if wants_stage(ctx, state, phase.as_ref(), target)

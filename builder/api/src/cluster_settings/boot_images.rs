@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::selector_fields::SelectorFields;
 use crate::boot_images::{ManagedKind, Selection};
-use crate::selector::{Expression, LabelSelector};
 
 /// Which machine sets get current boot images, and how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -129,32 +129,6 @@ struct PartialFields {
     machine_resource_selector: SelectorFields,
 }
 
-// Not the lenient type of the API: a misspelt field would select more than is meant.
-/// A label selector.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[schemars(rename = "LabelSelector")]
-struct SelectorFields {
-    /// Labels that must have these values.
-    match_labels: BTreeMap<String, String>,
-    /// What else must hold.
-    match_expressions: Vec<ExpressionFields>,
-}
-
-/// One of `matchExpressions`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "LabelExpression")]
-struct ExpressionFields {
-    /// Key of the label.
-    key: String,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    operator: String,
-    /// For the first two.
-    #[serde(default)]
-    values: Vec<String>,
-}
-
 impl TryFrom<ManagerFields> for MachineManager {
     type Error = String;
 
@@ -166,16 +140,6 @@ impl TryFrom<ManagerFields> for MachineManager {
         let selection = Selection::new(kind, fields.selection.mode.as_str(), selector.as_ref())
             .map_err(|error| error.to_string())?;
         Ok(Self { kind, selection })
-    }
-}
-
-impl From<SelectorFields> for LabelSelector {
-    fn from(fields: SelectorFields) -> Self {
-        let expressions = fields.match_expressions.into_iter().map(|one| {
-            let ExpressionFields { key, operator, values } = one;
-            Expression { key, operator, values }
-        });
-        Self { match_labels: fields.match_labels, match_expressions: expressions.collect() }
     }
 }
 

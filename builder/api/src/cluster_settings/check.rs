@@ -62,7 +62,13 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
     image_checks(settings)?;
     settings.boot_images.check().map_err(|(field, problem)| wrong(field, problem))?;
     retention(settings)?;
-    rollout(settings)
+    rollout(settings)?;
+    for (name, policy) in &settings.rollout_policies {
+        policy
+            .check()
+            .map_err(|(field, want)| wrong(format!("rolloutPolicies.{name}.{field}"), want))?;
+    }
+    Ok(())
 }
 
 /// A mirror that is unavailable for that many tries has a permanent failure.

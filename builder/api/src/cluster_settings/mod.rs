@@ -7,6 +7,8 @@ mod job;
 mod merged;
 mod proxy;
 mod registry_sources;
+mod rollout_policy;
+mod selector_fields;
 mod user_data;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,10 @@ pub use job::{
 pub use merged::ClusterObjects;
 pub use proxy::{Proxy, ProxyUrl};
 pub use registry_sources::RegistrySources;
+pub use rollout_policy::{
+    AlertBlock, BlockOn, ConditionStatus, Day, HealthChecks, PodsCheck, PolicyTime, Ring,
+    RingMembers, RolloutPolicy, TimeZoneName, Window,
+};
 pub use user_data::{Endpoint, UserDataSettings};
 
 /// Name of the ConfigMap.
@@ -88,6 +94,9 @@ pub struct ClusterSettings {
     pub checks: ImageCheckSettings,
     /// How images are brought to machines.
     pub rollout: RolloutLimits,
+    /// Rings, windows and checks of roll-outs, by name. The annotation `mosb.dev/rollout-policy` of a
+    /// MachineOSConfig names one.
+    pub rollout_policies: BTreeMap<String, RolloutPolicy>,
     /// What new machines of pools are given.
     pub user_data: UserDataSettings,
     /// Which machine sets get current boot images.
@@ -117,6 +126,7 @@ impl Default for ClusterSettings {
             job: JobSettings::default(),
             checks: ImageCheckSettings::default(),
             rollout: RolloutLimits::default(),
+            rollout_policies: BTreeMap::new(),
             user_data: UserDataSettings::default(),
             boot_images: BootImageSettings::default(),
             retention: None,

@@ -74,6 +74,67 @@ fn problems_are_reported_with_their_path() {
         ("rollout: {nodeTimeoutMinutes: 4}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {nodeTimeoutMinutes: 1441}", "rollout.nodeTimeoutMinutes", "5 to 1440"),
         ("rollout: {maxUnavailable: 1}", "rollout.maxUnavailable", "unknown field"),
+        ("rolloutPolicies: {p: {ring: []}}", "rolloutPolicies.p.ring", "unknown field"),
+        ("rolloutPolicies: {p: {rings: [{}]}}", "rolloutPolicies.p.rings[0]", "exactly one of"),
+        (
+            "rolloutPolicies: {p: {rings: [{count: 1, percent: 1}]}}",
+            "rolloutPolicies.p.rings[0]",
+            "exactly one of",
+        ),
+        (
+            "rolloutPolicies: {p: {rings: [{percent: 101}]}}",
+            "rolloutPolicies.p.rings[0]",
+            "percent 101: want 1 to 100",
+        ),
+        (
+            "rolloutPolicies: {p: {rings: [{count: 0}]}}",
+            "rolloutPolicies.p.rings[0].count",
+            "nonzero",
+        ),
+        (
+            "rolloutPolicies: {p: {rings: [{selector: {}}]}}",
+            "rolloutPolicies.p.rings[0]",
+            "it is empty",
+        ),
+        ("rolloutPolicies: {p: {soak: 10}}", "rolloutPolicies.p.soak", "invalid type"),
+        ("rolloutPolicies: {p: {soak: 745h}}", "rolloutPolicies.p.soak", "at most 744 hours"),
+        ("rolloutPolicies: {p: {soak: '-1m'}}", "rolloutPolicies.p.soak", "no time"),
+        ("rolloutPolicies: {p: {maxFailures: 0}}", "rolloutPolicies.p.maxFailures", "nonzero"),
+        (
+            "rolloutPolicies: {p: {windows: [{zone: Europe/Bonn}]}}",
+            "rolloutPolicies.p.windows[0].zone",
+            "no time zone",
+        ),
+        (
+            "rolloutPolicies: {p: {windows: [{from: '24:00'}]}}",
+            "rolloutPolicies.p.windows[0].from",
+            "want a time",
+        ),
+        (
+            "rolloutPolicies: {p: {windows: [{days: [Monday]}]}}",
+            "rolloutPolicies.p.windows[0].days[0]",
+            "unknown variant",
+        ),
+        (
+            "rolloutPolicies: {p: {blockOn: {alerts: {prometheus: 'http://a@b', names: [A]}}}}",
+            "rolloutPolicies.p.blockOn.alerts",
+            "without a user",
+        ),
+        (
+            "rolloutPolicies: {p: {blockOn: {alerts: {prometheus: 'http://a', names: []}}}}",
+            "rolloutPolicies.p.blockOn.alerts",
+            "1 to 32",
+        ),
+        (
+            "rolloutPolicies: {p: {health: {nodeConditions: {Ready: maybe}}}}",
+            "rolloutPolicies.p.health.nodeConditions.Ready",
+            "unknown variant",
+        ),
+        (
+            "rolloutPolicies: {p: {health: {pods: [{namespace: A, selector: {matchLabels: {a: b}}}]}}}",
+            "rolloutPolicies.p.health.pods[0]",
+            "name of a namespace",
+        ),
         ("userData: {joinSecret: a/b}", "userData.joinSecret", "not a name"),
         ("userData: {secret: a}", "userData.secret", "unknown field"),
         ("userData: {endpoint: 'https://a'}", "userData.endpoint", "want host or host:port"),
@@ -340,4 +401,33 @@ fn registries_of_cluster_image_config_precede_ours() {
         let error = ClusterSettings::parse(text).unwrap_err().to_string();
         assert!(error.contains(field), "{error}");
     }
+}
+
+#[test]
+fn a_policy_has_rings_windows_and_checks() {
+    let text = r#"
+rolloutPolicies:
+  careful:
+    rings:
+      - selector: {matchLabels: {canary: "true"}}
+        soak: 1h30m
+      - percent: 20
+    soak: 10m
+    windows: [{days: [Sat], from: "22:00", to: "04:00", zone: europe/berlin}]
+    blockOn:
+      alerts: {prometheus: "http://prometheus.monitoring:9090/", names: [DatabaseDown]}
+      pods: [{selector: {matchExpressions: [{key: job, operator: In, values: [a, b]}, {key: x, operator: DoesNotExist}]}}]
+"#;
+    let settings = ClusterSettings::parse(text).unwrap();
+    let policy = &settings.rollout_policies["careful"];
+    let minutes = |ring| policy.soak_of(ring).as_secs() / 60;
+    assert_eq!([minutes(0), minutes(1), minutes(2)], [90, 10, 10]);
+    assert_eq!((policy.max_failures.get(), policy.health.fail_after.0.as_secs()), (1, 300));
+    assert_eq!(policy.windows[0].zone.name(), "Europe/Berlin");
+    assert_eq!(policy.windows[0].from.hour(), 22);
+    assert_eq!(policy.block_on.pods[0].to_string(), "job in (a,b),!x");
+    let alerts = policy.block_on.alerts.as_ref().unwrap();
+    assert_eq!(alerts.prometheus, "http://prometheus.monitoring:9090");
+    let none = ClusterSettings::parse("rolloutPolicies: {p: {}}").unwrap();
+    assert_eq!(none.rollout_policies["p"], RolloutPolicy::default());
 }

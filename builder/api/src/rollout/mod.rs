@@ -10,6 +10,7 @@ mod mode;
 mod node_report;
 mod node_target;
 mod slot;
+mod soak;
 
 pub use history::{History, HistoryEntry};
 pub use machine_part::{EtcReport, MachinePart, PathList};
@@ -21,3 +22,4 @@ pub use node_target::NodeTarget;
 pub use slot::{
     Applying, ConfirmedTarget, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark,
 };
+pub use soak::{FailedTarget, Soak, SoakPhase};

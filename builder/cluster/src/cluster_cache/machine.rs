@@ -1,5 +1,7 @@
 //! What is cached of a machine: the fields of a Node that a roll-out decides by.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Node, NodeStatus, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -32,6 +34,8 @@ pub struct SeenMachine {
     pub disk_pressure: bool,
     /// Condition `NetworkUnavailable` is `True`.
     pub network_unavailable: bool,
+    /// The status of each condition. Heartbeats do not count.
+    pub conditions: BTreeMap<String, String>,
     /// The keys of the taints that keep pods away, without those that the cluster derives from the
     /// fields above.
     pub taints: Vec<String>,
@@ -76,7 +80,7 @@ impl SeenMachine {
             (&metadata.name, &metadata.uid, &metadata.labels, &metadata.annotations),
             (&metadata.creation_timestamp, &metadata.deletion_timestamp, &self.boot_id),
             [self.unschedulable, self.ready, self.disk_pressure, self.network_unavailable],
-            &self.taints,
+            (&self.taints, &self.conditions),
         )
     }
 }
@@ -106,6 +110,10 @@ pub(super) fn machine(object: Node) -> Option<(String, SeenMachine)> {
             creation_timestamp: meta.creation_timestamp,
             deletion_timestamp: meta.deletion_timestamp,
             ..Metadata::default()
+        },
+        conditions: {
+            let conditions = status.conditions.iter().flatten();
+            conditions.map(|one| (one.type_.clone(), one.status.clone())).collect()
         },
         boot_id: status.node_info.as_ref().map(|info| info.boot_id.clone()).unwrap_or_default(),
         unschedulable: spec.unschedulable.unwrap_or_default(),

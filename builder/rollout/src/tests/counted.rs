@@ -137,7 +137,7 @@ fn a_pool_has_the_phase_of_its_roll_out_and_what_blocks_it() {
     for (what, mode, edit, phase, blocked) in cases {
         let mut fleet = rolling(3, mode);
         edit(&mut fleet);
-        let PoolStatus { reason, machines } = fleet.evaluate("worker").status.unwrap();
+        let PoolStatus { reason, machines, .. } = fleet.evaluate("worker").status.unwrap();
         let found = reason.blocked().map(|blocked| blocked.reason);
         assert_eq!((reason.phase(), found, machines.len()), (phase, blocked, 3), "{what}");
     }

@@ -100,6 +100,14 @@ pub struct Fleet {
     pub unhealthy: Option<String>,
     pub is_etcd_external: bool,
     pub settings: RolloutSettings,
+    /// By pool.
+    pub policies: BTreeMap<String, PoolPolicy>,
+    /// Alerts that fire, or why that is not known.
+    pub alerts: Result<BTreeSet<String>, mosb_reconcile::Problem>,
+    /// Prometheus accepts connections and answers nothing.
+    pub is_prometheus_silent: bool,
+    /// What checks found lately, of all pools.
+    pub checked_pods: BTreeMap<(String, cluster_settings::PodsCheck), CheckedPods>,
     pub own_node: Option<String>,
     pub own_image: String,
     pub asked: Vec<RolloutLookup>,
@@ -145,6 +153,10 @@ impl Fleet {
             unhealthy: None,
             is_etcd_external: false,
             settings: RolloutSettings::default(),
+            policies: BTreeMap::new(),
+            checked_pods: BTreeMap::new(),
+            alerts: Ok(BTreeSet::new()),
+            is_prometheus_silent: false,
             own_node: None,
             own_image: format!("reg.example/mosb@{}", Digest::of(b"mosb")),
             asked: Vec::new(),

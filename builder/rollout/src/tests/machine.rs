@@ -53,6 +53,8 @@ pub struct FakeNode {
     pub is_boot_full: bool,
     /// A staged image can't be removed.
     pub holds_staged: bool,
+    /// What each check of a policy selects on it.
+    pub checked_pods: Vec<CheckedPod>,
     /// An administrator cordoned it.
     pub is_cordoned_by_hand: bool,
     pub is_finalized: bool,
@@ -112,6 +114,7 @@ impl FakeNode {
             hidden_files: 0,
             is_boot_full: false,
             holds_staged: false,
+            checked_pods: Vec::new(),
             is_cordoned_by_hand: false,
             is_finalized: false,
             record: None,

@@ -22,6 +22,8 @@ mod property;
 mod requests;
 mod restarts;
 mod retry;
+mod ring_property;
+mod rings;
 mod safety;
 mod server;
 mod soft_reboots;

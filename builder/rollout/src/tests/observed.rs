@@ -85,6 +85,11 @@ impl Fleet {
                 ),
             },
             settings: self.settings,
+            policy: self.policies.get(pool).cloned().unwrap_or_default(),
+            lookup_results: RolloutLookupResults {
+                checked_pods: self.checked_pods.clone(),
+                ..RolloutLookupResults::default()
+            },
             shared_nodes: self.shared_nodes.clone(),
             config,
             ..RolloutSnapshot::default()
@@ -176,6 +181,19 @@ impl Fleet {
                 pods.retain(|pod| !pod.stays());
                 let failed = self.is_pod_list_failing.then(|| problem("no answer"));
                 results.pods.insert(node.clone(), failed.map_or(Ok(pods), Err));
+            }
+            RolloutLookup::Alerts(_) if self.is_prometheus_silent => {
+                results.pending.insert(lookup.clone());
+            }
+            RolloutLookup::Alerts(alerts) => {
+                results.alerts.insert(alerts.clone(), self.alerts.clone());
+            }
+            RolloutLookup::CheckedPods { node, check } => {
+                let failed = self.is_pod_list_failing.then(|| problem("no answer"));
+                let found = failed.map_or(Ok(self.nodes[node].checked_pods.clone()), Err);
+                let pods = CheckedPods { at: self.now, found };
+                self.checked_pods.insert((node.clone(), check.clone()), pods.clone());
+                results.checked_pods.insert((node.clone(), check.clone()), pods);
             }
         }
     }

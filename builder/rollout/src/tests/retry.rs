@@ -231,7 +231,7 @@ async fn a_retry_removes_the_record_of_fallbacks() {
     let change = RolloutChange { retries: vec![retry], ..RolloutChange::default() };
     write_request(&api.client, &RolloutSnapshot::default(), &change).await.unwrap();
     let want = json!({ "metadata": {
-        "resourceVersion": "7", "annotations": { labels::NODE_FALLBACK: null },
+        "resourceVersion": "7", "annotations": { labels::NODE_FALLBACK: null, labels::NODE_SOAK: null },
     } });
     let patches: Vec<_> = api.requests().into_iter().map(|request| request.body).collect();
     assert_eq!(patches, [want]);

@@ -35,6 +35,10 @@ fn give(names: &[&str]) -> SlotChoice {
     SlotChoice::Give(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
+fn limits(max_unavailable: usize) -> slots::SlotLimits {
+    slots::SlotLimits { max_unavailable, max_failed: slots::MAX_FAILED }
+}
+
 #[test]
 fn slots_go_to_staged_available_machines_within_the_limit() {
     let at = |second| Some(Timestamp::from_second(second).unwrap());
@@ -82,7 +86,7 @@ fn slots_go_to_staged_available_machines_within_the_limit() {
             stopped(StopReason::Lost(vec!["s".to_owned()])),
         ),
     ] {
-        assert_eq!(slots::choose(&machines, max, &[], None), want, "{what}");
+        assert_eq!(slots::choose(&machines, limits(max), &[], None), want, "{what}");
     }
 }
 
@@ -109,11 +113,11 @@ fn a_control_plane_node_waits_for_all_others() {
         ("another is not Ready", &broken, Some(&healthy), give(&["w"])),
     ] {
         let machines = [candidate("a"), candidate("b"), machine("w")];
-        assert_eq!(slots::choose(&machines, 9, nodes, health), want, "{what}");
+        assert_eq!(slots::choose(&machines, limits(9), nodes, health), want, "{what}");
     }
     let alone = [candidate("a"), candidate("b")];
-    assert_eq!(slots::choose(&alone, 9, &broken, Some(&healthy)), stopped("not Ready: c"));
-    assert_eq!(slots::choose(&alone, 9, &all, Some(&unhealthy)), stopped("etcd"));
+    assert_eq!(slots::choose(&alone, limits(9), &broken, Some(&healthy)), stopped("not Ready: c"));
+    assert_eq!(slots::choose(&alone, limits(9), &all, Some(&unhealthy)), stopped("etcd"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::machine_state::{BOOT_FULL, MachineState};
 use crate::node_patch::NodeState;
 use crate::observe::machine;
 use mosb_api::labels;
-use mosb_api::rollout::{EtcReport, SoftReboot};
+use mosb_api::rollout::{EtcReport, Soak, SoakPhase, SoftReboot};
 use mosb_cluster::cluster_cache::{ClusterCache, SeenMachine};
 use mosb_cluster::node_pool::{NodePool, PoolSelectors};
 
@@ -64,8 +64,8 @@ impl NodeView {
         let machine = state.machine;
         let annotation = |key| machine.node.metadata.annotation(key).map(str::to_owned);
         let full = state.is_boot_full().then(|| BOOT_FULL.to_owned());
-        let reasons: Vec<String> =
-            annotation(labels::NODE_REASON).into_iter().chain(full).collect();
+        let reasons = annotation(labels::NODE_REASON).into_iter().chain(full);
+        let reasons: Vec<String> = reasons.chain(soak_text(state)).collect();
         Self {
             name: machine.node.metadata.name.clone(),
             pool: pool.map(str::to_owned),
@@ -112,4 +112,17 @@ pub fn node_views(cache: &ClusterCache, pool: Option<&str>) -> Vec<NodeView> {
         })
     };
     cache.machines.list().iter().filter_map(|seen| view(seen)).collect()
+}
+
+/// How the checks of a machine go that runs a target which is not confirmed yet.
+fn soak_text(state: &MachineState<'_>) -> Option<String> {
+    let record = Soak::of(&state.machine.node.metadata)?;
+    match record.phase {
+        SoakPhase::Holding { until, .. } => Some(format!("soaks until {}", until.0)),
+        SoakPhase::Failing { since, message } => {
+            Some(format!("not healthy since {}: {message}", since.0))
+        }
+        // The annotation with the reason has it.
+        SoakPhase::Failed { .. } => None,
+    }
 }

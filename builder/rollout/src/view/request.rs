@@ -14,7 +14,7 @@ use crate::adopts;
 use crate::desired_target::{Desired, rival_names, served};
 use crate::machine_state::MachineState;
 use crate::snapshot::RolloutSnapshot;
-use mosb_api::rollout::{History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
+use mosb_api::rollout::{FailedTarget, History, HistoryEntry, PinnedBuild, RolloutMode, STOCK};
 use mosb_api::{MachineOsConfig, labels};
 use mosb_cluster::gate::Gate;
 use mosb_cluster::name_list::name_list;
@@ -159,6 +159,11 @@ fn start(snapshot: &RolloutSnapshot, config: &MachineOsConfig) -> Checked<Rollou
         RolloutMode::None | RolloutMode::Stage => Some(&build),
     };
     change.set(config, labels::ROLLOUT_ONCE, once);
+    let failed = FailedTarget::of(&config.metadata);
+    if failed.is_some_and(|failed| failed.target.image.digest() == build.digest) {
+        change.set(config, labels::FAILED_TARGET, None);
+        change.notes.push(format!("{build} failed on machines before, and is tried again"));
+    }
     change.retries = retries(snapshot, build.digest);
     for Retry { node, slot, .. } in &change.retries {
         let attempt = slot.as_ref().map(|slot| format!(": attempt {}", slot.attempt));

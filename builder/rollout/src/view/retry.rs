@@ -6,7 +6,7 @@
 
 use crate::machine_state::{MachineState, SlotAnnotation};
 use crate::snapshot::{Machine, RolloutSnapshot};
-use mosb_api::rollout::Slot;
+use mosb_api::rollout::{Slot, Soak, SoakPhase};
 use mosb_image::Digest;
 
 /// A machine that tries its target again.
@@ -16,7 +16,7 @@ pub struct Retry {
     /// resourceVersion of the Node that this was decided on.
     pub resource_version: String,
     /// The slot that it gets in place of its own; none if it has none, because it fell back from the
-    /// target later. In both cases it gets the target as if it had never fallen back.
+    /// target later, or was not healthy. In all cases it gets the target as if it had never failed.
     pub slot: Option<Slot>,
 }
 
@@ -32,7 +32,9 @@ fn retry(machine: &Machine, target: Digest) -> Option<Retry> {
     }
     let slot = match &state.slot {
         SlotAnnotation::Valid(slot) => Some(next_slot(&state, slot, target)?),
-        SlotAnnotation::None if has_fallen_back(&state, target) => None,
+        SlotAnnotation::None if has_fallen_back(&state, target) || has_failed(&state, target) => {
+            None
+        }
         SlotAnnotation::None | SlotAnnotation::Unreadable => return None,
     };
     let resource_version = machine.node.metadata.resource_version().to_owned();
@@ -59,4 +61,12 @@ fn next_slot(state: &MachineState<'_>, slot: &Slot, target: Digest) -> Option<Sl
 fn has_fallen_back(state: &MachineState<'_>, target: Digest) -> bool {
     let known = state.fallback_record();
     known.is_some_and(|known| known.target.image.digest() == target) && !state.runs(target)
+}
+
+/// Whether its health checks failed with this image.
+fn has_failed(state: &MachineState<'_>, target: Digest) -> bool {
+    let known = Soak::of(&state.machine.node.metadata);
+    known.is_some_and(|known| {
+        known.target.image.digest() == target && matches!(known.phase, SoakPhase::Failed { .. })
+    })
 }

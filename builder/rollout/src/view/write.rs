@@ -95,7 +95,7 @@ pub async fn write_request(
     }
     for Retry { node, resource_version, slot } in &change.retries {
         // Removed, whether it is there or not.
-        let mut annotations = json!({ labels::NODE_FALLBACK: null });
+        let mut annotations = json!({ labels::NODE_FALLBACK: null, labels::NODE_SOAK: null });
         if let Some(slot) = slot {
             let slot = serde_json::to_string(slot).expect("a slot is JSON");
             annotations[labels::NODE_SLOT] = slot.into();
