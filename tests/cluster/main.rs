@@ -47,6 +47,7 @@ mod rollout_observer;
 mod rollout_parts;
 mod rollout_policy;
 mod rollout_rights;
+mod rollout_rings;
 mod rollout_signals;
 mod rollout_stories;
 mod rollout_story;

@@ -22,7 +22,7 @@ use crate::test_cluster::{Cluster, SOON};
 use mosb_tests::{ask, run, wait};
 
 mod expression;
-mod prometheus;
+pub mod prometheus;
 
 use expression::selectors;
 use prometheus::Prometheus;

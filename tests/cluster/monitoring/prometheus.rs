@@ -38,6 +38,11 @@ impl Prometheus {
         Self { address, _daemon: daemon }
     }
 
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// The data of an answer of its HTTP API.
     #[track_caller]
     pub fn ask(&self, path: &str) -> Value {
