@@ -15,9 +15,10 @@ const CODE_SECTIONS: [(&str, &str); 4] = [
 ];
 /// Literals with a hyphen that are not error codes. A new literal belongs here or into one of
 /// these sections.
-const NO_CODES: [&str; 52] = [
+const NO_CODES: [&str; 53] = [
     "base-tree",
     "base-trees",
+    "boot-check",
     "config-only",
     "configs-id",
     "container-image-reference",

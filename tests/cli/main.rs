@@ -6,6 +6,7 @@ mod bad_base;
 mod bad_config;
 mod bad_layer;
 mod bad_target;
+mod boot_check;
 mod boot_images;
 mod cli_commands;
 mod cli_refusals;

@@ -10,7 +10,7 @@ use mosb_tests::build_fixture::{BuildFixture, config};
 
 /// The digest of the image of [`config`] on the base. If it changes, every image changes, so
 /// `plan::FORMAT` must increase too.
-const DIGEST: &str = "sha256:6e600925beca476badc736dea9a90dbb202e7a14fa5fda3053a9423bf535aa12";
+const DIGEST: &str = "sha256:34a00d885d4bc5d8cc98348a0215ab439fec2d14ecf08f3fc402389303bad07f";
 
 fn digest(mosb: &Mosb, fixture: &BuildFixture, config: &str) -> Value {
     let target = format!("oci:{}", mosb.home().join("image").display());

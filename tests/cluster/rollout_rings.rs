@@ -82,7 +82,8 @@ fn the_rest(cluster: &RolloutCluster) {
     pool.wait_updated(&first);
     let at = |name: &String| {
         let node = pool.wait_node(name, |node| {
-            annotation(node, "mosb.dev/confirmed").contains(&first) && annotation(node, SOAK).is_empty()
+            annotation(node, "mosb.dev/confirmed").contains(&first)
+                && annotation(node, SOAK).is_empty()
         });
         confirmed(&node)["at"].as_str().unwrap().to_owned()
     };

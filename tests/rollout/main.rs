@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod adopt;
+mod boot_check;
 mod bootc_arguments;
 mod controller_pod;
 mod first_boot;

@@ -16,7 +16,7 @@ pub const AUTH: &str = "/run/mosb/auth/auth.json";
 /// How a program of a pod runs on its machine. bootc refuses the variable.
 const ON_MACHINE: &str = "nsenter --target 1 --mount --uts --ipc env -u container";
 /// What the roll-out does in place of `systemctl reboot`: finalizing comes first.
-const REBOOT: &str = "systemd-run -p Requires=ostree-finalize-staged.service \
+pub const REBOOT: &str = "systemd-run -p Requires=ostree-finalize-staged.service \
     -p After=ostree-finalize-staged.service systemctl reboot";
 
 /// Three machines as they were installed, and a control-plane node; no other test has them meanwhile.

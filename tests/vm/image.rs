@@ -6,6 +6,9 @@ use mosb_tests::{Mosb, Registry, VmRelease, vm_base};
 
 use super::machine::REGISTRY;
 
+/// Images have only what the config says.
+pub const OS_CHANGE: &str = "os-change";
+
 /// A registry with the bases.
 #[track_caller]
 pub fn registry() -> Registry {
@@ -30,10 +33,11 @@ pub fn build(
     release: VmRelease,
     rendered: &Value,
     method: &str,
+    build_on: &str,
 ) -> String {
     let (base, target) = (registry.repository(&repository(release)), registry.repository("os"));
     let line = ["build", "-", "--base", &base, "--output", &target, "--method", method];
-    let more = ["--build-on", "os-change", "--isolation", "chroot", "-o", "json"];
+    let more = ["--build-on", build_on, "--isolation", "chroot", "-o", "json"];
     let line = [&line[..], &more].concat();
     let built = mosb.run_with(line, rendered.to_string().as_bytes()).ok();
     let image = built.json()["image"].as_str().unwrap().to_owned();

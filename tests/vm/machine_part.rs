@@ -16,7 +16,7 @@ use mosb_api::rollout::MachinePart;
 use mosb_plan::plan::machine_part;
 use mosb_tests::{Mosb, Registry, VmRelease, vm_base};
 
-use super::image;
+use super::image::{self, OS_CHANGE};
 use super::machine::{CONNECT, Check, Deployment, End, Machine};
 use super::program_disk::ProgramDisk;
 
@@ -60,7 +60,7 @@ impl Target {
             "metadata": { "name": format!("rendered-worker-{}", digit.repeat(32)) },
             "spec": { "kernelArguments": arguments, "config": ignition(word, removed) },
         });
-        let image = image::build(mosb, registry, release, &rendered, "direct");
+        let image = image::build(mosb, registry, release, &rendered, "direct", OS_CHANGE);
         // As the controller takes it from the config.
         let part = machine_part(&RenderedConfig::from_value(rendered).unwrap());
         Self { word, release, image, part }

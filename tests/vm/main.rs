@@ -2,6 +2,7 @@
 //! back. For x86-64.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
+mod boot_check;
 mod config;
 mod disk;
 mod image;

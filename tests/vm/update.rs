@@ -11,7 +11,7 @@
 use mosb_tests::{Mosb, Registry, VmRelease};
 
 use super::config::{Config, ON_THE_BASE};
-use super::image;
+use super::image::{self, OS_CHANGE};
 use super::machine::{CONNECT, Check, Deployment, End, Machine};
 
 /// The image that the running deployment was made from.
@@ -29,7 +29,8 @@ struct Image {
 impl Image {
     fn build(mosb: &Mosb, registry: &Registry, config: Config) -> Self {
         let rendered = config.rendered();
-        let name = image::build(mosb, registry, VmRelease::First, &rendered, config.method());
+        let name =
+            image::build(mosb, registry, VmRelease::First, &rendered, config.method(), OS_CHANGE);
         let reference = format!("ostree-unverified-registry:{name}");
         Self { config, reference, current_config: rendered.to_string() }
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::gate::Gate;
-use mosb_api::rollout::{History, HistoryEntry, NodeTarget, PinnedBuild};
+use mosb_api::rollout::{History, HistoryEntry, NodeTarget, PinnedBuild, RolloutMode};
 use mosb_api::{AnnotationError, MachineOsBuild, MachineOsConfig, RenderedName, labels};
 use mosb_image::{Digest, ImageRef, PinnedRef};
 
@@ -147,8 +147,8 @@ pub fn in_service(
     found.ok_or(wrong).map(Some)
 }
 
-/// What new machines boot: the build to which the pool is pinned, else the one in service; `None`
-/// before the first one.
+/// What new machines boot: the build to which the pool is pinned, else the newest image that a machine of
+/// the pool ran well; without a roll-out or such an image, the one in service. `None` before the first one.
 ///
 /// # Errors
 /// What is in service is not of this MachineOSConfig, or the pool is pinned to something else.
@@ -158,7 +158,17 @@ pub fn of_new_machines(
 ) -> Result<Option<Found>, TargetError> {
     let annotation = labels::ROLLOUT_BUILD;
     match PinnedBuild::in_annotation(&config.metadata, annotation)? {
-        None => in_service(config, builds),
+        None => {
+            let served = in_service(config, builds)?;
+            let is_off = RolloutMode::of(&config.metadata) == Ok(RolloutMode::None);
+            let history = History::of(&config.metadata);
+            let confirmed = history.newest_confirmed().filter(|_| !is_off && served.is_some());
+            let confirmed =
+                confirmed.and_then(|entry| Some((entry.pin(), recorded(config, builds, entry)?)));
+            Ok(confirmed
+                .filter(|(build, _)| served.as_ref().map(|it| &it.0) != Some(build))
+                .or(served))
+        }
         Some(build) if build.is_stock() => Err(TargetError::new(
             "PinnedToStock",
             "the pool is pinned to the stock image, for which there is no config; `mosb rollout start` ends that",

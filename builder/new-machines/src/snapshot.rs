@@ -106,9 +106,15 @@ impl Snapshot {
                 let builds =
                     builds.iter().map(|build| (&build.metadata.name, build.status.image()));
                 let history = History::of(&config.metadata);
-                let images = history.entries().iter().map(|entry| (&entry.image, &entry.config));
+                let images = history.entries().iter();
+                let images =
+                    images.map(|entry| (&entry.image, &entry.config, entry.confirmed.is_some()));
                 InputsHash::of(&(
-                    (annotation(labels::USER_DATA), annotation(labels::ROLLOUT_BUILD)),
+                    (
+                        annotation(labels::USER_DATA),
+                        annotation(labels::ROLLOUT_BUILD),
+                        annotation(labels::ROLLOUT),
+                    ),
                     (&config.metadata.uid, &config.spec),
                     (&config.status.current_image_pull_spec, &config.status.machine_os_build),
                     builds.collect::<Vec<_>>(),

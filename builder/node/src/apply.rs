@@ -17,7 +17,7 @@ use crate::stage::{bring, settle_staging};
 use crate::staging_unit::{is_running, show};
 use crate::target_fit::TargetFit;
 use crate::unstage::unstage;
-use crate::{adopt, core_access, live, soft_reboot};
+use crate::{adopt, boot_check, core_access, live, soft_reboot};
 
 /// Steps before a reboot: read the journal, stage. More mean that others change the machine too.
 const STEPS: usize = 4;
@@ -25,6 +25,8 @@ const STEPS: usize = 4;
 const REBOOT_UNIT: &str = "mosb-reboot.service";
 /// How long systemd may take to begin or to refuse.
 const REBOOT_START_LIMIT: Duration = Duration::from_secs(120);
+/// How long the checks of a boot may take that the image brings; they have 10 minutes by default.
+const CHECK_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// How long the machine may take to shut down.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(30 * 60);
 
@@ -88,6 +90,7 @@ pub async fn apply(
         };
         match next_step(&facts) {
             NextStep::Done => {
+                boot_check::wait(host.root(), CHECK_LIMIT).await?;
                 let is_unfit = state.has_staged(&target.image) && !fit.staged;
                 if is_unfit || state.deployments.rollback_queued {
                     // The report can't show what has the digest of the target.
@@ -113,6 +116,9 @@ pub async fn apply(
                     adopt::adopt_by_record(host).await;
                 }
                 adopt::arm(host).await?;
+                if !state.runs(&target.image) {
+                    boot_check::arm(host.root(), target.image.digest())?;
+                }
                 let may_be_soft = matches!(policy, RebootPolicy::Allowed { may_be_soft: true, .. });
                 let soft_reboot = may_be_soft.then(|| {
                     soft_reboot::decide(host.root(), &state, target, attempt, record.as_ref())
@@ -121,6 +127,12 @@ pub async fn apply(
                 return Err(reboot(host, Record { soft_reboot, ..begun }).await);
             }
             NextStep::WrongImage { cause } => {
+                let own = boot_check::went_back(host.root())?;
+                let own = own.filter(|own| own.image == target.image.digest());
+                let cause = match own {
+                    Some(own) => format!("the machine went back by itself: {}", own.cause),
+                    None => cause,
+                };
                 return Err(Error::WrongImage { booted: booted(), image: image(), cause });
             }
             NextStep::OtherImage => {

@@ -53,6 +53,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "bad-machine-config", class = InvalidInput)]
     BadMachineConfig { file: String, cause: String },
+    /// The checks of an image that a roll-out brought.
+    #[error(
+        "the checks of this boot did not end within {seconds} s; see mosb-boot-guard.service and mosb-boot-check.service in the machine's journal"
+    )]
+    #[diagnostic(code = "not-checked", class = Transient)]
+    NotChecked { seconds: u64 },
     /// ostree does not merge what is in `/etc`.
     #[error(
         "/etc of this machine is not that of its ostree deployment, so no update merges it and nothing can be adopted"
@@ -262,6 +268,7 @@ impl Error {
             | Self::UnstagedByOthers { .. }
             | Self::DaemonBusy { .. }
             | Self::StagingTimedOut { .. }
+            | Self::NotChecked { .. }
             | Self::NotRebooted { .. } => None,
         }
     }

@@ -26,10 +26,12 @@
 //! | `adopt` | files that stop being changes of the machine |
 //! | `live` | files of a staged image that the machine gets while it runs |
 //! | `record`, `finalization`, `next_step`, `apply` | rebooting into it, once an attempt |
+//! | `boot_check` | what the machine may leave again by itself |
 //! | `soft_reboot` | doing that without a boot of the kernel |
 
 mod adopt;
 mod apply;
+mod boot_check;
 mod boot_space;
 mod bootc_status;
 mod core_access;

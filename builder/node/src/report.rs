@@ -1,5 +1,7 @@
 //! The report of the machine.
 
+use std::time::Duration;
+
 use mosb_api::rollout::{AttemptedTarget, NodeReport, NodeTarget};
 
 use crate::core_access::missing;
@@ -12,17 +14,22 @@ use crate::machine_state::MachineState;
 use crate::record::{Phase, Record};
 use crate::staging_unit::{remove_leftover_login, show};
 use crate::target_fit::TargetFit;
-use crate::{adopt, boot_space};
+use crate::{adopt, boot_check, boot_space};
+
+/// How long a report waits for the checks of a boot; its Job has 300 s.
+const CHECK_LIMIT: Duration = Duration::from_secs(180);
 
 /// What each start of a user space reaches anew, also after a soft reboot; systemd's own time of that is
 /// not the last one in each version.
 const USER_SPACE: &str = "basic.target";
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
-/// be observed, also with an error. An attempt that rebooted the machine into its target is recorded
+/// be observed, also with an error. While the checks of the boot run, it waits for them. An attempt that rebooted the machine into its target is recorded
 /// as ended, as its `apply` may not run again, if the machine has all of the target. A login that a
 /// killed command left is removed.
-pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
+///
+/// `confirms`: the machine does not leave what it runs by itself, once the checks of its boot succeeded.
+pub async fn report(host: &Host, confirms: bool) -> (NodeReport, Option<Error>) {
     // What the machine runs must be known also if this fails; the next command tries it again.
     if let Err(error) = remove_leftover_login(host).await {
         tracing::error!("{error}");
@@ -62,10 +69,22 @@ pub async fn report(host: &Host) -> (NodeReport, Option<Error>) {
         Err(error) => return (with_state(report, state), Some(error)),
     }
     let local = state.check_only_image().err();
+    let unchecked = boot_check::wait(root, CHECK_LIMIT).await.err();
+    report.unchecked = unchecked.is_some();
+    let confirmed = match state.booted_digest() {
+        Some(booted) if confirms && !report.unchecked => boot_check::confirm(root, booted),
+        Some(_) | None => Ok(()),
+    };
+    report.unconfirmed = boot_check::is_guarded(root, state.booted_digest());
+    report.went_back = match boot_check::went_back(root) {
+        Ok(went_back) => went_back,
+        Err(error) => return (with_state(report, state), Some(error)),
+    };
     report = with_state(report, state);
     report.etc = adopt::etc_report(host.root());
     report.boot_full = report.staged.is_some() && is_boot_full(root);
-    let error = report.tool.is_none().then_some(Error::NoTool).or(local);
+    let error =
+        report.tool.is_none().then_some(Error::NoTool).or(unchecked).or(confirmed.err()).or(local);
     (report, error)
 }
 

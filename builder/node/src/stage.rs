@@ -22,7 +22,7 @@ use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::{StagingUnit, remove_leftover_login};
 use crate::target_fit::TargetFit;
 use crate::unstage::{remove_refused, unstage};
-use crate::{adopt, core_access, etc_merge, placed_settings, update_units};
+use crate::{adopt, boot_check, core_access, etc_merge, placed_settings, update_units};
 
 /// What bootc runs, up to 1.11 after it has staged, and then before.
 const PODMAN: &str = "podman";
@@ -62,6 +62,9 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
         update_units::stop_until_reboot(host).await?;
     }
     check_merge(host, &target.image).await?;
+    if !state.runs(&target.image) {
+        boot_check::arm(host.root(), target.image.digest())?;
+    }
     renew_live(host, target, &state).await
 }
 

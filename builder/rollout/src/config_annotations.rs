@@ -74,10 +74,13 @@ fn newer_history(
     if let Some(newer) = served.and_then(|entry| history.with(entry)) {
         history = newer;
     }
+    if let Some(newer) = history.with_confirmed(|entry| is_confirmed(machines, entry), ctx.now) {
+        history = newer;
+    }
     let reported: Vec<Current> =
         machines.iter().filter_map(|(state, _)| Current::of(state)).collect();
     // Where `mosb rollout undo` goes is not the choice of a single machine.
-    let is_confirmed = |count: usize| count >= 2 || count == machines.len();
+    let is_usual = |count: usize| count >= 2 || count == machines.len();
     for current in reported.iter().collect::<BTreeSet<_>>() {
         let known = history.entries().iter().find(|one| current.is_of(one)).cloned();
         let known = known.or_else(|| {
@@ -88,7 +91,7 @@ fn newer_history(
         let ran =
             |entry: &HistoryEntry| history.last_ran().iter().any(|one| one.pin() == entry.pin());
         let of_it = |entry: &HistoryEntry| reported.iter().filter(|one| one.is_of(entry)).count();
-        if let Some(entry) = known.filter(|entry| !ran(entry) && is_confirmed(of_it(entry)))
+        if let Some(entry) = known.filter(|entry| !ran(entry) && is_usual(of_it(entry)))
             && let Some(newer) = history.with_ran(&entry, ctx.now)
         {
             history = newer;
@@ -105,9 +108,18 @@ fn newer_history(
     let Some(entry) = entry(ctx, desired.build.clone(), desired.target.clone()) else {
         return history;
     };
-    let is_used = states().any(gets) || have > 0 && is_confirmed(have);
+    let is_used = states().any(gets) || have > 0 && is_usual(have);
     let newer = is_used.then(|| history.with_ran(&entry, ctx.now)).flatten();
     newer.unwrap_or(history)
+}
+
+/// Whether new machines may boot an image: a machine ran it well, which the roll-out alone records, or
+/// there is no machine that could.
+fn is_confirmed(machines: &[(MachineState<'_>, Option<SlotPhase>)], entry: &HistoryEntry) -> bool {
+    let ran_well = |state: &MachineState<'_>| {
+        state.confirmed().is_some_and(|it| it.target.image.digest() == entry.image.digest())
+    };
+    machines.is_empty() || machines.iter().any(|(state, _)| ran_well(state))
 }
 
 /// The image that a machine booted, or that came live; config and machine part of the target that was
@@ -149,6 +161,7 @@ fn entry(ctx: &Context<'_>, build: PinnedBuild, target: NodeTarget) -> Option<Hi
         live_from: target.live_from,
         since: Time(ctx.now),
         ran: None,
+        confirmed: None,
     })
 }
 

@@ -207,7 +207,7 @@ fn candidate<'a>(
         has_slot: state.has_slot(),
         is_failed: phase.is_some_and(SlotPhase::is_failed)
             || state.valid_slot().is_some_and(|slot| slot.failure.is_some())
-            || ctx.fallback_wait(state).is_some()
+            || ctx.is_held_back(state)
             || ctx.soak_failure(state).or(plan.soak_failure.clone()).is_some()
             || part_failure(state, target, ctx.now).is_some(),
         is_lost: matches!(phase, Some(SlotPhase::Lost { .. })),

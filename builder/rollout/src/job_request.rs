@@ -45,6 +45,8 @@ pub struct NodeJobRequest {
     pub adopts: bool,
     /// Whether `apply` may leave the kernel running.
     pub may_be_soft: bool,
+    /// Whether `report` and `apply` confirm what the machine runs, so that it does not leave it by itself.
+    pub confirms: bool,
     /// The image of the controller, by digest.
     pub image: String,
 }

@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::context::Context;
 use super::effect::{Action, RolloutEffect};
-use super::fallback::FallbackWait;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::lookup::RolloutLookup;
@@ -317,9 +316,5 @@ pub(super) fn next_try(
     let staged = ctx.stages().filter(|target| staging::wants_stage(ctx, state, phase, target));
     let staged = staged
         .and_then(|target| wait(staging::tries(state, NodeVerb::Stage, Some(target), ctx.now)));
-    let held = match ctx.fallback_wait(state) {
-        Some(FallbackWait::For(left)) => Some(left),
-        Some(FallbackWait::Over | FallbackWait::Final) | None => None,
-    };
-    part.into_iter().chain(staged).chain(held).min()
+    part.into_iter().chain(staged).min()
 }

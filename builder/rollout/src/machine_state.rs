@@ -1,7 +1,8 @@
 //! The state of one machine, read from its node object, its annotations and the Jobs on it alone.
 //!
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
-//! a report or annotation of an earlier boot counts for nothing. The Node has the boot of the kernel; a
+//! a report or annotation of an earlier boot counts for nothing, and neither does one of a boot whose checks
+//! have not ended. The Node has the boot of the kernel; a
 //! soft reboot begins another user space in it, which only reports show.
 
 use jiff::Timestamp;
@@ -88,6 +89,10 @@ impl<'a> MachineState<'a> {
                 JobPhase::Succeeded(report) => (true, report),
                 JobPhase::Failed { report, .. } => (false, report.as_ref()?),
             };
+            // The machine may leave what it booted. A Job that ends later reports what it runs.
+            if report.unchecked {
+                return None;
+            }
             let created = job.created.as_ref().map(|time| time.0);
             let order = (report.user_space_since, true, created, is_success);
             self.is_of_this_boot(&report.boot_id).then(|| (order, NodeReport::clone(report)))

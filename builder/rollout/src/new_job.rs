@@ -2,6 +2,7 @@
 
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::machine_state::MachineState;
+use super::policy::PoolPolicy;
 use super::snapshot::{Machine, RolloutSnapshot};
 use mosb_api::labels;
 use mosb_api::rollout::{NodeTarget, SoftRebootMode};
@@ -43,9 +44,26 @@ impl NodeJobRequest {
             },
             adopts: verb == NodeVerb::Apply && adopts(snapshot),
             may_be_soft: verb == NodeVerb::Apply && may_be_soft(snapshot),
+            confirms: matches!(verb, NodeVerb::Report | NodeVerb::Apply)
+                && may_confirm(snapshot, &MachineState::of(machine), target),
             image: snapshot.cluster.own_image.clone(),
         }
     }
+}
+
+/// Whether a Job confirms on the machine what it runs at its end: this target, or else what it runs now. With
+/// a policy, the machine may leave that by itself until the soak time is over.
+pub(super) fn may_confirm(
+    snapshot: &RolloutSnapshot,
+    state: &MachineState<'_>,
+    target: Option<&NodeTarget>,
+) -> bool {
+    let is_it = |image: Digest| match target {
+        Some(target) => target.image.digest() == image,
+        None => state.runs(image),
+    };
+    let is_confirmed = || state.confirmed().is_some_and(|known| is_it(known.target.image.digest()));
+    snapshot.policy == PoolPolicy::None || is_confirmed()
 }
 
 /// Whether machines of the pool may leave their kernel running. No target is decided while the setting

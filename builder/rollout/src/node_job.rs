@@ -181,13 +181,14 @@ fn arguments(request: &NodeJobRequest) -> Vec<String> {
     let part = part.map(|_| ["--machine-part".to_owned(), PART_FILE.to_owned()]);
     let files = pull.chain(part.into_iter().flatten());
     let attempt = ["--attempt".to_owned(), request.number.to_string()];
+    let confirm = request.confirms.then(|| "--confirm".to_owned());
     match request.verb {
-        NodeVerb::Report => Vec::new(),
+        NodeVerb::Report => confirm.into_iter().collect(),
         NodeVerb::Stage => target.chain(files).collect(),
         NodeVerb::Apply => {
             let adopt = request.adopts.then(|| "--adopt".to_owned());
             let soft = request.may_be_soft.then(|| "--soft-reboot".to_owned());
-            target.chain(files).chain(attempt).chain(adopt).chain(soft).collect()
+            target.chain(files).chain(attempt).chain(adopt).chain(soft).chain(confirm).collect()
         }
         NodeVerb::Part => {
             let without_reboot = [NO_REBOOT.to_owned()];
@@ -294,6 +295,7 @@ mod tests {
             pulls: matches!(verb, NodeVerb::Stage | NodeVerb::Apply),
             adopts: false,
             may_be_soft: false,
+            confirms: matches!(verb, NodeVerb::Report | NodeVerb::Apply),
             image: format!("quay.io/acme/mosb@{}", Digest::of(b"mosb")),
         }
     }
@@ -341,6 +343,9 @@ mod tests {
             let name = format!("{}-with-machine-part.yaml", verb.as_str());
             golden(&name, serde_json::to_value(job).unwrap());
         }
+        let soaking = NodeJobRequest { confirms: false, ..request(NodeVerb::Report, None) };
+        let soaking = serde_json::to_value(node_job(&soaking)).unwrap();
+        golden("report-unconfirmed.yaml", soaking);
         let unstaging = NodeJobRequest { pulls: false, ..request(NodeVerb::Stage, None) };
         let unstaging = serde_json::to_value(node_job(&unstaging)).unwrap();
         golden("stage-without-login.yaml", unstaging);

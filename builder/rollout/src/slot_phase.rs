@@ -160,6 +160,6 @@ fn may_try_again(slot: &Slot) -> bool {
 }
 
 /// How long the next try still waits, after so many that failed.
-pub(super) fn pause(tries: u32, failed: Timestamp, now: Timestamp) -> Option<Duration> {
+fn pause(tries: u32, failed: Timestamp, now: Timestamp) -> Option<Duration> {
     waits::SLOT.wait(tries).checked_sub(elapsed(failed, now)).filter(|left| !left.is_zero())
 }

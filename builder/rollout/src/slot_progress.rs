@@ -19,7 +19,7 @@ use super::machine_status::MachineFailure;
 use super::new_job::may_be_soft;
 use super::node_patch::NodeState;
 use super::slot_phase::{MAX_TRIES, SlotPhase};
-use mosb_api::rollout::{NodeTarget, Slot};
+use mosb_api::rollout::{Fallback, NodeTarget, Slot};
 use mosb_cluster::status::EventReason;
 
 /// How soon pods are listed that may have come meanwhile.
@@ -246,6 +246,12 @@ impl MachinePlan {
                 return Some(next);
             }
         }
+        if let Some(left) = state.went_back_from(&slot.target, ctx.now)
+            && state.machine.node.ready
+        {
+            self.leave_on_earlier(ctx, state, slot, &left);
+            return None;
+        }
         let has_no_config = ctx.snapshot.config.is_none() && ctx.snapshot.rivals.is_empty();
         if has_no_config && state.machine.node.ready && state.report.is_some() {
             self.take_back(ctx, state, slot);
@@ -279,6 +285,21 @@ impl MachinePlan {
         if slot.disables_scale_down {
             self.patch.disable_scale_down(false);
         }
+    }
+
+    /// A machine that went back by itself is in service again, and does not get the target once more.
+    fn leave_on_earlier(
+        &mut self,
+        ctx: &Context<'_>,
+        state: &MachineState<'_>,
+        slot: &Slot,
+        left: &Fallback,
+    ) {
+        self.end_slot(slot);
+        self.patch.fallback(Some(left));
+        let (image, config) = ctx.current(state);
+        self.patch.desired(image, config);
+        self.degrade(NodeState::Degraded, ctx.left_text(left));
     }
 
     fn take_back(&mut self, ctx: &Context<'_>, state: &MachineState<'_>, slot: &Slot) {

@@ -11,6 +11,7 @@ use super::context::Context;
 use super::job_request::{NodeJobRequest, NodeVerb};
 use super::job_state::JobState;
 use super::machine_state::MachineState;
+use super::new_job::may_confirm;
 use super::slot_phase::SlotPhase;
 use super::snapshot::{JobPhase, MachineJob, RolloutSnapshot};
 use mosb_api::rollout::{ExitCode, NodeTarget};
@@ -89,23 +90,31 @@ pub(super) fn report_jobs(
 ) -> LimitedJobs {
     let running = jobs_in_place(snapshot, machines, NodeVerb::Report, now).count();
     let wants = |(state, _): &&(MachineState<'_>, Option<SlotPhase>)| {
-        state.report.is_none()
+        (state.report.is_none() || is_to_confirm(snapshot, state))
             && state.machine.node.ready
             && !state.machine.node.boot_id.is_empty()
             && !state.is_being_deleted()
             && !will_report_soon(state)
     };
     let due = machines.iter().filter(wants).filter_map(|(state, _)| {
-        match tries(state, NodeVerb::Report, None, now) {
-            Tries::Due(number) => {
-                Some(NodeJobRequest::new(snapshot, state.machine, NodeVerb::Report, None, number))
-            }
-            Tries::UnderWay | Tries::Waiting(_) | Tries::Final => None,
-        }
+        let last = state.job(NodeVerb::Report, None);
+        let number = match tries(state, NodeVerb::Report, None, now) {
+            Tries::Due(number) => number,
+            Tries::UnderWay if is_to_confirm(snapshot, state) => last?.number.saturating_add(1),
+            Tries::UnderWay | Tries::Waiting(_) | Tries::Final => return None,
+        };
+        Some(NodeJobRequest::new(snapshot, state.machine, NodeVerb::Report, None, number))
     });
     let mut due: Vec<NodeJobRequest> = due.collect();
     due.sort_by_key(|job| job.number);
     LimitedJobs::of(due, MAX_REPORTING.saturating_sub(running))
+}
+
+/// Whether the machine may leave by itself what it runs, and should not: the Job that saw it run did not
+/// confirm that. In a slot, the `apply` Job does.
+fn is_to_confirm(snapshot: &RolloutSnapshot, state: &MachineState<'_>) -> bool {
+    let is_unconfirmed = state.report.as_ref().is_some_and(|report| report.unconfirmed);
+    is_unconfirmed && !state.has_slot() && may_confirm(snapshot, state, None)
 }
 
 /// Whether a Job runs whose result is awaited. The `apply` Job of a machine that rebooted is not

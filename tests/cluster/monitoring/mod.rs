@@ -101,7 +101,8 @@ fn everything() -> Metrics {
     };
     let blocked = Blocked { reason: "MachineLost", message: String::new() };
     let reason = RolloutReason::Blocked(blocked);
-    metrics.rollout.set("worker", &PoolStatus { reason, machines: vec![machine] });
+    let status = PoolStatus { reason, machines: vec![machine], ring: None, next_window: None };
+    metrics.rollout.set("worker", &status);
     metrics.user_data.set("worker", "worker", Some("NoSecret"));
     let sets = [((ManagedKind::MachineApiMachineSets, "current"), 1)].into();
     metrics.boot_images.set(&BootImageFigures { sets, ..BootImageFigures::default() });

@@ -5,10 +5,13 @@ use serde_json::{Value, json};
 use crate::admission_policy::pods::RUNTIME_CLASS;
 
 /// Commands of the container that `mosb node apply` would not be run by.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 29] = [
     "mosb node apply --target {} --attempt 1",
     "sh -c true",
     "mosb node report",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --confirm --soft-reboot",
+    "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1 --confirm --confirm",
+    "mosb node apply --target {} --attempt 1 --no-reboot --confirm",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json",
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt x",
     "mosb node apply --target {} --auth /etc/x --attempt 1",
@@ -37,8 +40,9 @@ const COMMANDS: [&str; 26] = [
 pub const PLAIN_COMMAND: &str =
     "mosb node apply --target {} --auth /run/mosb/auth/auth.json --attempt 1";
 /// Commands of the container that `mosb node stage` would not be run by.
-pub const STAGE_COMMANDS: [&str; 5] = [
+pub const STAGE_COMMANDS: [&str; 6] = [
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --no-reboot",
+    "mosb node stage --target {} --auth /run/mosb/auth/auth.json --confirm",
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --adopt",
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --attempt 1",
     "mosb node stage --target {} --auth /run/mosb/auth/auth.json --machine-part /etc/shadow",

@@ -32,8 +32,10 @@ while :; do
     done
     rm -f "$shared/off"
     make_group
-    # Left by the boot before, as the network namespace stays.
+    # Left by the boot before, as the network namespace stays; a network card would be as new.
     ip link delete cni0 2> /dev/null || true
+    ip link set eth0 up
+    ip route replace default via "$(cat "$settings/gateway")"
     # A soft reboot is of the same boot.
     [ -e "$shared/soft-reboot-begun" ] || id=$(cat /proc/sys/kernel/random/uuid)
     rm -f "$shared/soft-reboot-begun" "$shared/soft-reboot-prepared"

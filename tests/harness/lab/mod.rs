@@ -163,6 +163,7 @@ fn write_settings(place: &Place, index: u8) -> Result<(), Problem> {
     let settings = settings_of(place, index);
     make_directory(&settings)?;
     let address = place.subnet.machine(index).to_string();
+    let gateway = place.subnet.bridge().to_string();
     let wrappers = [
         ("ostree", include_str!("ostree")),
         ("bootc", include_str!("bootc")),
@@ -175,6 +176,7 @@ fn write_settings(place: &Place, index: u8) -> Result<(), Problem> {
     for (file, text) in [
         ("hostname", name(index).as_str()),
         ("address", &address),
+        ("gateway", &gateway),
         ("kubelet.service", include_str!("kubelet.service")),
         ("kubelet.sh", include_str!("kubelet.sh")),
         ("kill_pods.sh", include_str!("kill_pods.sh")),

@@ -39,6 +39,9 @@ pub struct HistoryEntry {
     /// When it last became what machines ran, or were brought to. None if they never did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<Time>,
+    /// When new machines could boot it: a machine of the pool ran it well, or the pool had no machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed: Option<Time>,
 }
 
 impl History {
@@ -60,8 +63,9 @@ impl History {
             return None;
         }
         let (same, older): (Vec<_>, Vec<_>) = self.0.iter().cloned().partition(is_same);
-        let ran = same.into_iter().next().and_then(|old| old.ran);
-        let newest = HistoryEntry { ran, ..entry.clone() };
+        let (ran, confirmed) =
+            same.into_iter().next().map(|old| (old.ran, old.confirmed)).unwrap_or_default();
+        let newest = HistoryEntry { ran, confirmed, ..entry.clone() };
         Some(Self::bounded(std::iter::once(newest).chain(older).collect()))
     }
 
@@ -88,6 +92,27 @@ impl History {
             None => entries.insert(1.min(entries.len()), HistoryEntry { ran, ..entry.clone() }),
         }
         Some(Self::bounded(entries))
+    }
+
+    /// The record in which these images are confirmed; none if they all are.
+    #[must_use]
+    pub fn with_confirmed(
+        &self,
+        is_confirmed: impl Fn(&HistoryEntry) -> bool,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let mut newer = self.clone();
+        for entry in &mut newer.0 {
+            if entry.confirmed.is_none() && is_confirmed(entry) {
+                entry.confirmed = Some(Time(now));
+            }
+        }
+        (newer != *self).then_some(newer)
+    }
+
+    /// The newest image that is confirmed.
+    pub fn newest_confirmed(&self) -> Option<&HistoryEntry> {
+        self.0.iter().find(|one| one.confirmed.is_some())
     }
 
     /// The entries that machines ran, the last one first.
@@ -148,6 +173,7 @@ mod tests {
             live_from: None,
             since: Time(Timestamp::from_second(1).unwrap()),
             ran: None,
+            confirmed: None,
         }
     }
 
@@ -157,6 +183,24 @@ mod tests {
 
     fn ran(history: &History) -> Vec<&str> {
         history.last_ran().into_iter().map(|one| &*one.build).collect()
+    }
+
+    #[test]
+    fn newest_confirmed_image_is_found() {
+        let history = History::default().with(entry("a", "a")).unwrap();
+        let history = history.with(entry("b", "b")).unwrap();
+        assert_eq!(history.newest_confirmed(), None);
+        let confirm = |history: &History, build: &'static str, second| {
+            history.with_confirmed(|one| one.build == build, at(second))
+        };
+        let history = confirm(&history, "a", 5).unwrap();
+        assert_eq!(history.newest_confirmed().map(|one| &*one.build), Some("a"));
+        assert_eq!(confirm(&history, "a", 6), None, "its time stays");
+        // The image in service again is confirmed still.
+        let again = history.with(entry("a", "a")).unwrap();
+        assert!(again.entries()[0].confirmed.is_some());
+        let history = confirm(&history, "b", 7).unwrap();
+        assert_eq!(history.newest_confirmed().map(|one| &*one.build), Some("b"));
     }
 
     #[test]

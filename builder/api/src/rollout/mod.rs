@@ -16,7 +16,7 @@ pub use history::{History, HistoryEntry};
 pub use machine_part::{EtcReport, MachinePart, PathList};
 pub use mode::{OnDelete, RolloutMode, SoftRebootMode};
 pub use node_report::{
-    AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot,
+    AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot, WentBack,
 };
 pub use node_target::NodeTarget;
 pub use slot::{

@@ -56,6 +56,15 @@ pub struct NodeReport {
     /// of that attempt.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub attempted: Option<AttemptedTarget>,
+    /// Whether the checks of this boot still run: until they end, the machine may leave what it booted.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unchecked: bool,
+    /// Whether the machine leaves what it booted by itself if later boots of it fail.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unconfirmed: bool,
+    /// The image that the machine left by itself; none once another one is staged.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub went_back: Option<WentBack>,
     /// Its `/etc`; none if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub etc: Option<EtcReport>,
@@ -93,6 +102,28 @@ impl fmt::Display for SoftReboot {
             Some(cause) => write!(f, "no soft reboot: {cause}"),
             None => f.write_str("no soft reboot"),
         }
+    }
+}
+
+/// An image that a machine booted, and left for its earlier one by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NodeWentBack")]
+pub struct WentBack {
+    /// Digest of its manifest.
+    #[schemars(with = "String")]
+    pub image: Digest,
+    /// For people; what the machine recorded.
+    pub cause: String,
+}
+
+impl WentBack {
+    /// The most characters of a cause: a report has little space.
+    const CAUSE: usize = 500;
+
+    pub fn new(image: Digest, cause: &str) -> Self {
+        let cause = cause.chars().map(|one| if one.is_control() { ' ' } else { one });
+        Self { image, cause: cause.take(Self::CAUSE).collect() }
     }
 }
 
@@ -247,6 +278,9 @@ impl NodeReport {
             if let Some(soft) = &mut report.soft_reboot {
                 soft.cause = None;
             }
+            if let Some(went_back) = &mut report.went_back {
+                went_back.cause = went_back.cause.chars().take(WentBack::CAUSE / 5).collect();
+            }
             if let Some(error) = &mut report.error {
                 error.message = error.message.chars().take(MESSAGE / 8).collect();
             }
@@ -277,6 +311,9 @@ mod tests {
             live_incomplete: true,
             boot_full: true,
             attempted: None,
+            unchecked: true,
+            unconfirmed: true,
+            went_back: Some(WentBack::new(Digest::of(b"image"), &"\u{fffd}".repeat(9000))),
             etc: Some(EtcReport {
                 hidden: PathList { count: 9, paths: vec!["\u{1}".repeat(5000)] },
                 ..EtcReport::default()

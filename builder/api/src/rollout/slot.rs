@@ -84,10 +84,11 @@ fn is_one(attempt: &u32) -> bool {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fallback {
     pub target: NodeTarget,
-    /// When it was seen last.
+    /// When it was seen.
     pub at: Time,
-    /// How often it was seen.
-    pub times: u32,
+    /// The reason that the machine recorded, if it went back by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 /// A target that a node ran well for the soak time of its pool (annotation `mosb.dev/confirmed`), written

@@ -7,13 +7,13 @@ use super::join_tokens::JoinToken;
 use super::served_config::ServedConfig;
 use crate::effect::Action;
 use crate::evaluation::{Joining, Reason};
-use mosb_api::{MachineOsConfig, MachineOsConfigStatus, condition};
+use mosb_api::{MachineOsBuild, MachineOsConfig, MachineOsConfigStatus, condition, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_cluster::secret_ref::SecretRef;
 use mosb_cluster::status::{ConditionUpdate, config_status};
-use mosb_cluster::target::Found;
+use mosb_cluster::target::{Found, in_service};
 use mosb_ignition_server::STUB_VERSION;
 
 /// Condition type: whether the Secret with the user data has the config of the current image.
@@ -93,6 +93,23 @@ pub(super) fn message(
         );
     }
     message
+}
+
+/// What the message has beside that if the image in service is another one, which no machine has run well
+/// yet.
+pub(super) fn newer_in_service(
+    config: &MachineOsConfig,
+    builds: &[MachineOsBuild],
+    (build, _): &Found,
+) -> Option<String> {
+    let is_pinned = config.metadata.annotations.contains_key(labels::ROLLOUT_BUILD);
+    let (served, target) = in_service(config, builds).ok()??;
+    (served != *build && !is_pinned).then(|| {
+        format!(
+            "; {} of build {} is in service, and no machine of the pool has run it well yet",
+            target.image, served.name
+        )
+    })
 }
 
 fn remove(config: &MachineOsConfig) -> Option<Action> {

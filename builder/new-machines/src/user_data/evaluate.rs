@@ -121,7 +121,8 @@ pub fn evaluate(snapshot: &Snapshot, user_data: &UserData, now: Timestamp) -> Ev
     let newer = there.expose().with(given, &SecretOwner::of(&config.metadata));
     let newer = newer.map_err(|unwritable| describe(&secret, unwritable))?;
     let found = (build, target);
-    let message = condition::message(&secret, &found, &content, served.as_ref(), &ended);
+    let mut message = condition::message(&secret, &found, &content, served.as_ref(), &ended);
+    message += &condition::newer_in_service(config, &user_data.builds, &found).unwrap_or_default();
     let own = newer.map(|object| SecretWrite { secret, object: Secret::new(object) });
     let writes = served.and_then(|served| served.write).into_iter().chain(own).collect();
     Ok(Evaluation::Read { writes, reason: Reason::Current { joining, message } })

@@ -28,6 +28,7 @@ sections! {
     PRESET = "40-preset";
     VAR_FILES = "45-var-files";
     KERNEL_ARGUMENTS = "46-kernel-arguments";
+    BOOT_CHECK = "47-boot-check";
     CURRENT_CONFIG = "50-currentconfig";
     MOUNTED_FILES = "55-mounted-files";
     MOUNTED_FILE = "56-mounted-file";
@@ -75,6 +76,9 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
     }
     if plan.kernel_arguments.is_some() {
         text += &KERNEL_ARGUMENTS.fill(&[])?;
+    }
+    if plan.brings_to_machines() {
+        text += &BOOT_CHECK.fill(&[])?;
     }
     text += &CURRENT_CONFIG.fill(&[])?;
     text += &mounted_files(plan)?;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{Error, TRUST_BUNDLE_KEY};
 use crate::plan::{
-    BuildPlan, Mounted, MountedAs, Prepared, collect_files, instance_of, is_trust_file, kargs_file,
-    mounted,
+    BuildPlan, Mounted, MountedAs, Prepared, boot_check_files, collect_files, instance_of,
+    is_trust_file, kargs_file, mounted,
 };
 use mosb_ignition::Systemd;
 
@@ -50,6 +50,7 @@ impl File {
 ///   `ignition.json`;
 /// - `preset-units`: the units to preset, one a line;
 /// - `var-files/…`: what brings files below `/var` to machines, if there are any;
+/// - `boot-check/…`: what brings a machine back by itself;
 /// - `kargs.toml`: the kernel arguments, for an image without rpm-ostree;
 /// - the trust bundle, if there is one.
 ///
@@ -82,6 +83,14 @@ pub fn files(plan: &BuildPlan) -> Result<Vec<File>, Error> {
         files.extend(
             named.map(|(name, content)| {
                 File::new(format!("var-files/{name}"), content.into_bytes())
+            }),
+        );
+    }
+    if plan.brings_to_machines() {
+        let named = boot_check_files().into_iter();
+        files.extend(
+            named.map(|(name, content)| {
+                File::new(format!("boot-check/{name}"), content.into_bytes())
             }),
         );
     }

@@ -55,6 +55,12 @@ pub struct BuildPlan {
 }
 
 impl BuildPlan {
+    /// Whether the image has what no update of an image does by itself on a machine: files below
+    /// `/var`, the boot check.
+    pub fn brings_to_machines(&self) -> bool {
+        self.var_paths.is_some()
+    }
+
     /// The image that the layer is put on.
     pub fn lower(&self) -> &Base {
         self.prepared.as_ref().map_or(&self.request.base, |prepared| &prepared.image)

@@ -99,7 +99,7 @@ impl Draft {
     }
 
     /// Whether the image brings to machines what no update of an image does by itself: files below
-    /// `/var`, kernel arguments.
+    /// `/var`, kernel arguments, the boot check.
     fn brings_to_machines(&self) -> bool {
         brings_to_machines(&self.request)
     }
@@ -207,6 +207,7 @@ impl Draft {
         let additions = Additions {
             var_paths: self.brings_to_machines().then_some(&*self.var_paths),
             kernel_arguments: self.part.as_ref().map(|part| &*part.kernel_arguments),
+            boot_check: self.brings_to_machines(),
         };
         let current = request.config.current_config();
         let applied = apply(tree, ignition, current, additions, request.base.is_ostree())

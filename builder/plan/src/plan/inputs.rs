@@ -18,7 +18,7 @@ use mosb_api::{BuildName, PoolName, labels};
 
 /// Which bytes this version makes of the same inputs: the label `mosb.dev/format`. Raised only when
 /// the bytes of an image change, so that a new version of mosb alone names no other images.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Everything that an image depends on, as the digest of its canonical JSON. Where it is pushed,
 /// and under whose credentials, is not part of it.
@@ -30,7 +30,7 @@ pub struct Inputs(Digest);
 #[serde(rename_all = "camelCase")]
 pub(super) struct Parts<'a> {
     pub format: u32,
-    /// Whether the image brings files below `/var` and kernel arguments to machines.
+    /// Whether the image brings files below `/var`, kernel arguments and the boot check to machines.
     pub every_config: bool,
     pub config: &'a Value,
     pub pool: &'a PoolName,

@@ -7,6 +7,7 @@
 
 mod apply;
 mod base;
+mod boot_check;
 mod build_context;
 mod build_plan;
 mod checks;
@@ -33,6 +34,7 @@ pub use apply::{
 };
 pub(crate) use base::is_root;
 pub use base::{Base, BaseConfig, BaseError, BaseName, BaseRelease, SEALED, TagState};
+pub(crate) use boot_check::boot_check_files;
 pub use build_context::{
     BuildContext, ContextEntry, ContextPath, IgnoreFile, Listing, MissingPath, used_paths,
 };

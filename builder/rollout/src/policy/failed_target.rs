@@ -42,7 +42,8 @@ impl Context<'_> {
         let failures = machines.iter().zip(plans).filter_map(|((state, _), plan)| {
             let soak = || self.soak_failure(state).or(plan.soak_failure.clone());
             let why = soak().or_else(|| {
-                self.fallback_wait(state).map(|_| "it booted another image again".to_owned())
+                let left = self.left(state)?;
+                Some(left.cause.unwrap_or_else(|| "it booted another image again".to_owned()))
             })?;
             Some(format!("{}: {why}", state.name()))
         });

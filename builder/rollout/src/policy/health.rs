@@ -99,7 +99,7 @@ pub(in crate::policy) fn pods<'a>(
         let left = POLICY_CHECK.checked_sub(elapsed(known.at, ctx.now))?;
         (!left.is_zero()).then_some((known.found.as_deref(), left))
     });
-    fresh.ok_or_else(|| RolloutLookup::CheckedPods { node: key.0, check: key.1 })
+    fresh.ok_or(RolloutLookup::CheckedPods { node: key.0, check: key.1 })
 }
 
 fn not_ready(pods: &[CheckedPod], check: &PodsCheck) -> Option<String> {

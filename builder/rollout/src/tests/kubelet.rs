@@ -68,6 +68,7 @@ impl Fleet {
         }
         let result = match seen.verb {
             NodeVerb::Report if node.reports_nothing => Err((1, "no answer")),
+            NodeVerb::Report if node.is_unchecked() => Err((3, "not checked")),
             NodeVerb::Report => Ok(()),
             NodeVerb::Stage | NodeVerb::Apply | NodeVerb::Part if node.has_no_tool => {
                 Err((44, "no tool"))
@@ -90,6 +91,8 @@ impl Fleet {
                     is_registry_down,
                     job.may_be_soft,
                 ) {
+                    // It waits for the checks.
+                    Some(Ok(())) if node.is_unchecked() => return,
                     Some(result) => result,
                     None => {
                         self.check_reboot(&job.node, &seen);
@@ -98,6 +101,10 @@ impl Fleet {
                 }
             }
         };
+        if result.is_ok() && matches!(seen.verb, NodeVerb::Report | NodeVerb::Apply) && job.confirms
+        {
+            self.node(&job.node).is_unconfirmed = false;
+        }
         let node = &self.nodes[&job.node];
         let phase = match result {
             Ok(()) => JobPhase::Succeeded(Box::new(node.report())),

@@ -35,6 +35,13 @@ pub struct FakeNode {
     pub not_bootable: BTreeSet<Digest>,
     /// Images from which it falls back once it is in service again.
     pub falls_back: BTreeSet<Digest>,
+    /// Images whose boot check brings it back at once, and the one that did last.
+    pub goes_back: BTreeSet<Digest>,
+    pub went_back: Option<WentBack>,
+    /// It leaves what it runs if boots of it fail.
+    pub is_unconfirmed: bool,
+    /// The checks of a boot after the first one don't end.
+    pub checks_nothing: bool,
     /// What it ran before the last reboot.
     pub ran_before: Digest,
     /// Its other deployment.
@@ -80,6 +87,7 @@ pub struct FakeJob {
     pub node: String,
     pub seen: MachineJob,
     pub may_be_soft: bool,
+    pub confirms: bool,
     /// It has changed the machine, and has not ended.
     pub has_changed: bool,
 }
@@ -104,6 +112,10 @@ impl FakeNode {
             is_down: false,
             not_bootable: BTreeSet::new(),
             falls_back: BTreeSet::new(),
+            goes_back: BTreeSet::new(),
+            went_back: None,
+            is_unconfirmed: false,
+            checks_nothing: false,
             ran_before: booted,
             rollback: None,
             is_lost: false,
@@ -193,12 +205,20 @@ impl FakeNode {
                 target: target.clone(),
                 attempt: *attempt,
             }),
+            unchecked: self.is_unchecked(),
+            unconfirmed: self.is_unconfirmed,
+            went_back: self.went_back.clone(),
             etc: Some(EtcReport {
                 hidden: PathList { count: self.hidden_files, paths: Vec::new() },
                 ..EtcReport::default()
             }),
             error: None,
         }
+    }
+
+    /// Whether the checks of this boot have not ended.
+    pub fn is_unchecked(&self) -> bool {
+        self.checks_nothing && self.boot > 0
     }
 
     /// Whether nothing of this image has to be pulled.
@@ -220,6 +240,7 @@ impl FakeNode {
                 self.rollback = Some(self.booted);
                 (self.booted, self.files) = (staged, staged);
                 self.arguments = self.staged_arguments;
+                self.is_unconfirmed = true;
             }
         }
         self.is_down = true;
@@ -261,6 +282,7 @@ impl FakeNode {
     pub fn go_back(&mut self) {
         self.rollback = Some(self.booted);
         (self.booted, self.files) = (self.ran_before, self.ran_before);
+        self.is_unconfirmed = false;
         self.boot_again();
     }
 
@@ -272,6 +294,12 @@ impl FakeNode {
     pub fn boot_up(&mut self) {
         if self.is_down && !self.is_lost {
             self.is_down = false;
+            if self.goes_back.contains(&self.booted) {
+                self.went_back = Some(WentBack::new(self.booted, "its check failed"));
+                self.rollback = Some(self.booted);
+                (self.booted, self.files) = (self.ran_before, self.ran_before);
+                (self.boot, self.is_unconfirmed) = (self.boot + 2, false);
+            }
             if std::mem::take(&mut self.is_soft) {
                 self.soft_boots += 1;
             } else {
@@ -321,6 +349,7 @@ impl FakeNode {
         if is_registry_down && !has_image {
             return Err((1, "reg.example: no answer"));
         }
+        self.went_back = None;
         self.staged = Some(digest);
         self.staged_arguments = arguments;
         Ok(())

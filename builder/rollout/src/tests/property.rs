@@ -333,7 +333,7 @@ proptest! {
         let node = &fleet.nodes[&fallen];
         let uid = node.machine.metadata.uid();
         let reboots = fleet.reboots.keys().filter(|key| key.starts_with(&format!("{uid} "))).count();
-        prop_assert_eq!((node.state(), reboots), ("Degraded", 3));
+        prop_assert_eq!((node.state(), reboots), ("Degraded", 1));
         prop_assert!(node.slot().is_none() && !node.machine.unschedulable);
     }
 }

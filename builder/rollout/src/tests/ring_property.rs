@@ -156,7 +156,7 @@ impl Watched {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_ring_window_or_image_is_passed_over(
@@ -180,7 +180,8 @@ proptest! {
             }
         }
         watched.happen(&Deed::Serve);
-        for _ in 0..30 {
+        // A window has time for a machine or two an hour.
+        for _ in 0..72 {
             watched.settle(6);
             watched.happen(&Deed::Wait(60));
         }

@@ -73,7 +73,9 @@ fn a_ring_begins_after_the_one_before_soaked() {
     assert!(decision.requeue_after.unwrap() > minutes(25));
     run(&mut fleet, 28);
     assert_eq!((running(&fleet, 2), confirmed(&fleet, 2)), (1, 0));
+    assert!(fleet.nodes["w0"].is_unconfirmed, "it may leave the image by itself while it soaks");
     run(&mut fleet, 3);
+    assert!(!fleet.nodes["w0"].is_unconfirmed);
     assert_eq!((running(&fleet, 2), confirmed(&fleet, 2)), (3, 1));
     assert_eq!(soak(&fleet, "w0"), None);
     run(&mut fleet, 12);

@@ -124,6 +124,7 @@ impl Fleet {
                     node: request.node.clone(),
                     seen,
                     may_be_soft: request.may_be_soft,
+                    confirms: request.confirms,
                     has_changed: false,
                 };
                 self.jobs.insert(request.name.clone(), job);

@@ -99,10 +99,20 @@ fn going_back_by_a_soft_reboot_is_a_fallback() {
     assert!(report.contains("userSpaceSince"));
     let seen =
         MachineJob { name: "seen".to_owned(), node_uid: uid, verb: NodeVerb::Report, ..seen };
-    let job = FakeJob { node: "w0".to_owned(), seen, may_be_soft: false, has_changed: false };
+    let job = FakeJob {
+        node: "w0".to_owned(),
+        seen,
+        may_be_soft: false,
+        confirms: false,
+        has_changed: false,
+    };
     fleet.jobs.insert("seen".to_owned(), job);
     fleet.pass("worker", usize::MAX);
-    assert!(fleet.nodes["w0"].reason().contains("1 of 3 times"), "{}", fleet.nodes["w0"].reason());
+    assert!(
+        fleet.nodes["w0"].reason().contains("then another image"),
+        "{}",
+        fleet.nodes["w0"].reason()
+    );
 }
 
 #[test]

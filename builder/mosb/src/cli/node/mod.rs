@@ -93,6 +93,10 @@ pub struct AdoptOnNode {
 
 #[derive(Debug, Args)]
 pub struct ReportNode {
+    /// Confirms the image that the machine runs, once the checks of its boot succeeded: from then on the machine does not
+    /// leave it by itself
+    #[arg(long)]
+    pub confirm: bool,
     /// Where the container's termination message goes, if it is there
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
     pub termination_log: PathBuf,
@@ -171,7 +175,7 @@ async fn report(typed: &ReportNode, work: Work<'_>, session: &Session) -> Result
     let (mut report, error) = match Host::open() {
         Ok(host) => {
             let worked = work.run(&host).await;
-            let (report, error) = mosb_node::report(&host).await;
+            let (report, error) = mosb_node::report(&host, typed.confirm && worked.is_ok()).await;
             (report, worked.err().or(error))
         }
         Err(error) => (NodeReport::default(), Some(error)),

@@ -7,7 +7,7 @@ use crate::cli::output::Object;
 use crate::cli::page::Page;
 use mosb_api::rollout::{
     self, AttemptedTarget, Deployment, EtcReport, NodeReport, NodeTarget, NodeTool, ReportError,
-    SoftReboot,
+    SoftReboot, WentBack,
 };
 
 /// What a machine runs, has staged and may go back to.
@@ -47,6 +47,15 @@ pub struct MachineReport {
     /// The last target that the machine rebooted for and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempted: Option<AttemptedTarget>,
+    /// Whether the checks of this boot still run; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unchecked: bool,
+    /// Whether the machine leaves what it booted by itself if later boots of it fail; absent if not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unconfirmed: bool,
+    /// The image that the machine left by itself, until another one is staged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub went_back: Option<WentBack>,
     /// Its `/etc`; absent if it could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etc: Option<NodeEtc>,
@@ -69,6 +78,9 @@ impl From<NodeReport> for MachineReport {
             live_incomplete: report.live_incomplete,
             boot_full: report.boot_full,
             attempted: report.attempted,
+            unchecked: report.unchecked,
+            unconfirmed: report.unconfirmed,
+            went_back: report.went_back,
             etc: report.etc.as_ref().map(NodeEtc::from),
             error: report.error,
         }
@@ -133,6 +145,8 @@ impl Object for MachineReport {
             attempted.map(|last| format!("{}, attempt {}", last.target.image, last.attempt));
         let applied = self.applied.as_ref().map(|target| target.image.to_string());
         let soft_reboot = self.soft_reboot.as_ref().map(ToString::to_string);
+        let went_back =
+            self.went_back.as_ref().map(|left| format!("from {}: {}", left.image, left.cause));
         page.pairs(&[
             ("booted", booted.as_deref()),
             ("staged", staged.as_deref()),
@@ -143,6 +157,9 @@ impl Object for MachineReport {
             ("live", self.live_incomplete.then_some("incomplete: some files of another image")),
             ("/boot", self.boot_full.then_some("no space for the staged kernel beside the others")),
             ("attempted", attempted.as_deref()),
+            ("checks", self.unchecked.then_some("not ended in this boot")),
+            ("confirmed", self.unconfirmed.then_some("no: it goes back by itself if boots fail")),
+            ("went back", went_back.as_deref()),
         ]);
         page.into_text()
     }

@@ -4,7 +4,7 @@ use super::{RENDERED, digest, looks_like};
 use crate::cli::node::report::MachineReport;
 use crate::cli::output::Object as _;
 use mosb_api::rollout::{
-    AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError, SoftReboot,
+    AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError, SoftReboot, WentBack,
 };
 use mosb_image::Digest;
 use mosb_node::{Adoption, Difference, Drift, HiddenPath, KeptPath};
@@ -34,6 +34,9 @@ fn a_machine() {
         live_incomplete: false,
         boot_full: true,
         attempted: None,
+        unchecked: false,
+        unconfirmed: true,
+        went_back: None,
         etc: None,
         error: None,
     };
@@ -49,6 +52,9 @@ fn a_machine() {
         live_incomplete: true,
         boot_full: false,
         attempted: Some(AttemptedTarget { target: target("staged", None), attempt: 2 }),
+        unchecked: true,
+        unconfirmed: false,
+        went_back: Some(WentBack::new(digest_of("staged"), "no default route")),
         etc: None,
         error: Some(ReportError {
             code: "no-image-tool".to_owned(),

@@ -1,6 +1,8 @@
 //! What is decided, and what it does to the Secret and the condition.
 
-use super::fixture::{Fixture, SECRET, TOKEN, image, pin};
+use serde_json::json;
+
+use super::fixture::{Fixture, SECRET, TOKEN, image, pin, rendered_name};
 use mosb_api::labels;
 use mosb_reconcile::waits::SECRET_RECHECK;
 
@@ -47,6 +49,47 @@ fn the_secret_has_the_config_of_the_image_in_service_and_is_written_when_it_diff
     fixture.serve(1);
     fixture.pass();
     assert_eq!(fixture.value("more"), Some(&b"x"[..]));
+}
+
+/// The history as a roll-out writes it, newest first: builds, and whether a machine ran them well.
+fn history(entries: &[(u32, bool)]) -> String {
+    let entry = |(number, is_confirmed): &(u32, bool)| {
+        let time = "2026-01-01T00:00:00Z";
+        json!({ "build": format!("build-{number}"), "image": image(*number).to_string(),
+            "config": rendered_name(*number), "since": time,
+            "confirmed": is_confirmed.then_some(time) })
+    };
+    json!(entries.iter().map(entry).collect::<Vec<_>>()).to_string()
+}
+
+#[test]
+fn new_machines_get_what_a_machine_ran_well() {
+    for (what, mode, entries, pinned, want) in [
+        ("no record", "automatic", [].as_slice(), None, 2),
+        ("nothing ran well yet", "automatic", &[(2, false), (1, false)], None, 2),
+        ("the one before did", "automatic", &[(2, false), (1, true)], None, 1),
+        ("the newest did, too", "automatic", &[(2, true), (1, true)], None, 2),
+        ("only the newest did", "automatic", &[(2, true), (1, false)], None, 2),
+        ("without a roll-out", "none", &[(2, false), (1, true)], None, 2),
+        ("another one is pinned", "automatic", &[(2, false), (1, true)], Some(2), 2),
+    ] {
+        let mut fixture = Fixture::new();
+        fixture.serve(2);
+        fixture.annotate(labels::ROLLOUT, mode);
+        fixture.annotate(labels::HISTORY, &history(entries));
+        if let Some(number) = pinned {
+            fixture.annotate(labels::ROLLOUT_BUILD, &pin(number));
+        }
+        fixture.pass();
+        assert_eq!(pinned_image(&fixture), image(want).to_string(), "{what}");
+        let message = &fixture.condition().unwrap().message;
+        let newer = format!("; {} of build build-2 is in service, and no machine", image(2));
+        assert_eq!(message.contains(&newer), want == 1, "{what}: {message}");
+        // It follows the record.
+        fixture.annotate(labels::HISTORY, &history(&[(2, true), (1, true)]));
+        fixture.pass();
+        assert_eq!(pinned_image(&fixture), image(2).to_string(), "{what}");
+    }
 }
 
 #[test]

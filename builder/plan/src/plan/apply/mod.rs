@@ -43,6 +43,8 @@ pub(super) struct Additions<'a> {
     /// The kernel arguments, for an image without rpm-ostree; nothing for an image that brings none and
     /// removes none.
     pub kernel_arguments: Option<&'a [String]>,
+    /// What brings a machine back by itself.
+    pub boot_check: bool,
 }
 
 /// The changed tree, and the decisions about it.
@@ -180,6 +182,9 @@ pub(super) fn apply<'a>(
         Some(arguments) => applier.kernel_arguments(arguments)?,
         None => false,
     };
+    if additions.boot_check {
+        applier.boot_check()?;
+    }
     applier.no_whiteouts()?;
     let left_out = if commits { applier.commit() } else { Vec::new() };
     let Applier { tree, reasons, warnings, .. } = applier;

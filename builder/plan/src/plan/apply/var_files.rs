@@ -1,11 +1,13 @@
-//! The copies of what the config has below `/var`, with their list, and the unit that brings them to
-//! machines. What the program `collect` does in a build of buildah.
+//! What an image brings to machines beside its tree: the copies of what the config has below `/var`,
+//! with their list and the unit that writes them, which the program `collect` adds in a build of
+//! buildah; and the boot check.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use super::{Applier, ApplyError};
+use crate::plan::boot_check;
 use crate::plan::method::Reason;
 use crate::plan::var_files::{APPLY, FOLDER, UNIT, UNIT_FILE, UNITS, VarFile, VarFileKind};
 use mosb_image::Digest;
@@ -37,11 +39,27 @@ impl Applier<'_> {
         self.add_file(&format!("{FOLDER}/list"), list.into(), 0o644)?;
         self.add_file(&format!("{FOLDER}/apply"), APPLY.into(), 0o755)?;
         self.add_file(&format!("{UNITS}/{UNIT}"), UNIT_FILE.into(), 0o644)?;
-        let link = format!("{UNITS}/sysinit.target.wants/{UNIT}");
-        let real = self.place_of(&link)?;
-        let meta = self.inherit_ownership(&real.parent().unwrap_or_default(), 0o777, false);
-        self.tree.put(real, Node::Symlink { meta, target: format!("../{UNIT}") });
+        self.start_unit(UNIT, "sysinit.target.wants")?;
         Ok(files.into_keys().map(|path| path.to_string()).collect())
+    }
+
+    /// Adds what brings a machine back to its earlier image by itself.
+    pub(super) fn boot_check(&mut self) -> Result<(), ApplyError> {
+        let program = format!("{}/{}", boot_check::FOLDER, boot_check::PROGRAM);
+        self.add_file(&program, boot_check::PROGRAM_FILE.into(), 0o755)?;
+        for unit in &boot_check::BOOT_UNITS {
+            self.add_file(&format!("{UNITS}/{}", unit.name), unit.file.into(), 0o644)?;
+            self.start_unit(unit.name, unit.started_by)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the link in a target's folder that starts a unit.
+    fn start_unit(&mut self, unit: &str, folder: &str) -> Result<(), ApplyError> {
+        let real = self.place_of(&format!("{UNITS}/{folder}/{unit}"))?;
+        let meta = self.inherit_ownership(&real.parent().unwrap_or_default(), 0o777, false);
+        self.tree.put(real, Node::Symlink { meta, target: format!("../{unit}") });
+        Ok(())
     }
 
     /// The line of a path of the config, and the bytes that go with it; nothing if the path is not

@@ -81,3 +81,28 @@ fn with_nothing_below_var_the_list_is_empty() {
     let is_unit = |line: &&String| line.contains("mosb-var-files.service 644 ");
     assert_eq!(lines.iter().filter(is_unit).count(), 1, "{lines:?}");
 }
+
+#[test]
+fn image_brings_boot_check_to_machines() {
+    let base = base();
+    let additions = Additions { boot_check: true, ..Additions::default() };
+    let applied = apply(&base, None, Bytes::from_static(b"{}"), additions, true).unwrap();
+    let short = |line: String| line.split(" [").next().unwrap_or_default().to_owned();
+    let lines = lines(&applied).into_iter().filter(|line| line.contains("mosb"));
+    let lines: Vec<_> =
+        lines.map(|line| short(line.split(" #!").next().unwrap_or_default().to_owned())).collect();
+    let units = "/usr/lib/systemd/system";
+    let want = [
+        "d /usr/lib/mosb 755 0:0".to_owned(),
+        "f /usr/lib/mosb/boot-check 755 0:0".to_owned(),
+        format!(
+            "l {units}/boot-complete.target.requires/mosb-boot-check.service ../mosb-boot-check.service 0:0"
+        ),
+        format!("f {units}/mosb-boot-check.service 644 0:0"),
+        format!("f {units}/mosb-boot-guard.service 644 0:0"),
+        format!(
+            "l {units}/sysinit.target.wants/mosb-boot-guard.service ../mosb-boot-guard.service 0:0"
+        ),
+    ];
+    assert_eq!(lines, want);
+}
