@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Compression, Daemon, Layout, MOSB_IMAGE, Tree, build_fixture, wait};
+use mosb_tests::{
+    Compression, Daemon, Layout, MOSB_IMAGE, SecureWeb, Tree, build_fixture, reply, wait,
+};
 
 const NEWER: &str = "NewerBase";
 
@@ -44,11 +46,16 @@ impl Cluster {
     /// Waits until the condition `NewerBase` has this reason.
     #[track_caller]
     fn wait_for_base(&self, reason: &str) -> Value {
+        self.wait_for_newer("reason", reason)
+    }
+
+    #[track_caller]
+    fn wait_for_newer(&self, field: &str, value: &str) -> Value {
         let of = |config: &Value| {
             let all = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
             all.into_iter().find(|one| one["type"] == NEWER)
         };
-        let is = |config: &Value| of(config).is_some_and(|one| one["reason"] == reason);
+        let is = |config: &Value| of(config).is_some_and(|one| one[field] == value);
         of(&self.node.wait(&format!("machineosconfig/{}", self.pool), SOON, is)).unwrap()
     }
 
@@ -208,6 +215,62 @@ fn the_base_of_a_rendered_pool_is_followed() {
     assert_eq!(cluster.image_after(&second), first);
     cluster.wait_for_base("Held");
     cluster.node.kubectl(&["delete", "machineconfig", &member]).ok();
+}
+
+/// Stream metadata as Fedora CoreOS publishes it, from a server with a certificate of the settings.
+#[test]
+fn stream_metadata_over_https_names_the_base() {
+    let mut cluster = Cluster::new("stream");
+    let pool = cluster.pool.clone();
+    let one = push_base(&cluster, "1", 1);
+    let tag = cluster.node.registry().repository(&format!("{pool}-base:stable"));
+    let folder = tempfile::tempdir().unwrap();
+    let web = SecureWeb::start(folder.path(), &[]);
+    let publish = |version: &str, digest: &str| {
+        let release = format!("builds/{version}");
+        std::fs::create_dir_all(folder.path().join(&release)).unwrap();
+        let location = web.url(&format!("{release}/x86_64/os.iso"));
+        let metal = json!({ "release": version, "formats": { "iso": { "disk": { "location": location } } } });
+        let stream = json!({ "stream": "stable",
+            "architectures": { "x86_64": { "artifacts": { "metal": metal } } } });
+        let image = json!({ "image": tag, "digest-ref": format!("{tag}@{digest}") });
+        let images = json!({ "release": version,
+            "architectures": { "x86_64": { "oci-image": image } } });
+        for (name, document) in
+            [(format!("{release}/release.json"), images), ("stable.json".to_owned(), stream)]
+        {
+            let answer = reply(200, &[], document.to_string().as_bytes());
+            std::fs::write(folder.path().join(name), answer).unwrap();
+        }
+    };
+    publish("43.1.0", &one);
+    cluster.render_on(&tag, "first");
+    let settings = |cluster: &Cluster, more: &Value| {
+        let mut all = json!({ "baseStream": web.url("stable.json"), "baseStreamMinutes": 1 });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        cluster.settings_with(&all);
+    };
+    settings(&cluster, &json!({}));
+    cluster.start();
+    cluster.opt_in(None);
+    cluster.image_after("");
+    assert_eq!(cluster.built_on(), ("1".to_owned(), one));
+
+    // The certificate is not one of the system.
+    cluster.annotate_config("follow-base", Some("notify"));
+    let unknown = cluster.wait_for_newer("status", "Unknown");
+    let message = unknown["message"].as_str().unwrap();
+    assert!(message.contains(&web.url("stable.json")), "{message}");
+
+    // The tag names the third image, and the stream the second.
+    let two = push_base(&cluster, "2", 2);
+    push_base(&cluster, "3", 3);
+    publish("43.2.0", &two);
+    let authority = String::from_utf8(web.authority()).unwrap();
+    settings(&cluster, &json!({ "additionalTrustBundle": authority }));
+    let newer = cluster.wait_for_base("Newer");
+    let message = newer["message"].as_str().unwrap();
+    assert!(message.contains(&two), "{message}");
 }
 
 #[test]

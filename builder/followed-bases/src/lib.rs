@@ -40,5 +40,6 @@ pub use overridden::{OverriddenReconciler, os_overridden};
 pub use reconciler::BaseReconciler;
 pub use state::NEWER_BASE;
 pub use view::{
-    BaseChange, BaseRequest, BaseRequestError, BaseView, base_view, decide_request, write_request,
+    BaseChange, BaseRequest, BaseRequestError, BaseView, NewerView, base_view, decide_request,
+    write_request,
 };

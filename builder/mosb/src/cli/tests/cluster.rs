@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{BUILD, RENDERED, digest, looks_like};
+use crate::cli::cluster::base::{BaseList, Rivals};
 use crate::cli::cluster::builds::BuildList;
 use crate::cli::cluster::ignition::MachineIgnition;
 use crate::cli::cluster::images::ImageList;
@@ -12,6 +13,7 @@ use crate::cli::cluster::rollout::RolloutResult;
 use crate::cli::node::report::{NodeEtc, PathList};
 use crate::cli::output::Object as _;
 use mosb_api::rollout::{RolloutMode, SoftReboot};
+use mosb_controller::followed_bases::{BaseView, NewerView};
 use mosb_controller::retention::{ImageState, PoolImage, PoolImages};
 use mosb_controller::rollout::{
     BuildView, MachineCounts, NodeView, PoolCondition, RolloutPhase, RolloutView, SoftReboots,
@@ -73,6 +75,44 @@ fn nodes() -> Vec<NodeView> {
             node.soft_reboot = Some(SoftReboot::USED);
         }),
     ]
+}
+
+#[test]
+fn bases_of_pools() {
+    let base = |pool: &str, follow: &str, held, newer| BaseView {
+        pool: pool.to_owned(),
+        follow: follow.to_owned(),
+        held,
+        tag: text("quay.io/fedora/fedora-coreos:stable"),
+        stream_metadata: None,
+        base: Some(format!("quay.io/fedora/fedora-coreos@{}", digest("base"))),
+        version: text("43.20251201.3.0"),
+        created: text("2025-12-01T03:11:05Z"),
+        recorded: None,
+        newer,
+    };
+    let newer = NewerView {
+        status: "True".to_owned(),
+        reason: "NewerBase".to_owned(),
+        message: "quay.io/fedora/fedora-coreos:stable is version 43.20260101.3.0".to_owned(),
+        since: text("2026-01-02T01:11:05Z"),
+    };
+    let list = BaseList {
+        bases: vec![
+            base("infra", "none", false, None),
+            base("worker", "notify", true, Some(newer)),
+        ],
+        rivals: vec![Rivals {
+            pool: "gpu".to_owned(),
+            machine_os_configs: vec!["gpu".to_owned(), "gpu-old".to_owned()],
+        }],
+        now: now(),
+    };
+    looks_like("base-status", &list);
+    let rivals = BaseList { bases: Vec::new(), ..list };
+    looks_like("base-status-rivals", &rivals);
+    let none = BaseList { rivals: Vec::new(), ..rivals };
+    assert_eq!(none.text(), "no pool has a MachineOSConfig\n");
 }
 
 #[test]
