@@ -1,8 +1,9 @@
-//! Between a build and its service, on a real API server: approval, checks, an override, a rejection.
+//! Between a build and its service, on a real API server: approval, checks, also own ones, an
+//! override, a rejection.
 
 use serde_json::{Value, json};
 
-use crate::test_cluster::{Cluster, SOON};
+use crate::test_cluster::{BUILD, Cluster, SOON};
 use mosb_tests::wait;
 
 /// Status, reason and message of a condition of the pool's MachineOSConfig.
@@ -104,4 +105,62 @@ fn image_passes_checks_and_approval_before_service() {
     let refused = cluster.mosb(&["reject", &pool]);
     assert_eq!(refused.code(), Some(2), "{refused:?}");
     assert!(refused.stderr.contains("is in service"), "{refused:?}");
+}
+
+/// A check of the pool's own that looks for a file in the image itself.
+fn own_check(file: &str) -> Value {
+    let script = format!(
+        "id -u; test ! -e /var/run/secrets/kubernetes.io || exit 9; echo \"looking in $IMAGE\"; cat {file}"
+    );
+    json!({ "checks": { "own": { "lint": {
+        "command": ["/bin/sh", "-c", script, "lint", "$(IMAGE)"], "activeDeadlineSeconds": 300 } } } })
+}
+
+fn check_jobs(cluster: &Cluster) -> Vec<Value> {
+    cluster.namespace.list_labelled("jobs", "mosb.dev/check=lint")
+}
+
+#[test]
+fn own_check_in_image_decides_about_service() {
+    let mut cluster = Cluster::new("own-check");
+    let pool = cluster.pool.clone();
+    cluster.settings_with(&own_check("/etc/story"));
+    cluster.render("one");
+    cluster.opt_in(None);
+    cluster.start();
+    let first = cluster.image_after("");
+    wait("the end of its Job", SOON, || check_jobs(&cluster).is_empty().then_some(()));
+    let log = cluster.mosb(&["logs", &pool]).ok().text();
+    let digest = first.split('@').nth(1).unwrap();
+    for line in ["65532\n", &format!("@{digest}\n"), "one"] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+
+    // The controller is away when the Job of the next one ends.
+    cluster.settings_with(&own_check("/etc/no-such-file"));
+    cluster.render("two");
+    wait("its Job", BUILD, || (!check_jobs(&cluster).is_empty()).then_some(()));
+    assert_eq!(stages(&cluster)[0], "checking");
+    cluster.stop();
+    wait("the end of its Job", BUILD, || {
+        check_jobs(&cluster)[0]["status"]["failed"].as_u64().filter(|failed| *failed == 1)
+    });
+    cluster.start();
+    cluster.wait_status("checks-failed");
+    let message = wait_condition(&cluster, "ImageChecked", "False", "ChecksFailed");
+    for part in ["lint: it ended with exit code 1", "/etc/no-such-file"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(in_service(&cluster), first);
+    wait("the end of its Job", SOON, || check_jobs(&cluster).is_empty().then_some(()));
+    let log = cluster.mosb(&["logs", &pool]).ok().text();
+    assert!(log.contains("no-such-file"), "{log}");
+
+    let held = wait_condition(&cluster, "ImageInService", "False", "ChecksFailed");
+    let (_, overridden) = held.split_once("mosb.dev/override-check=").unwrap();
+    annotate(&cluster, "mosb.dev/override-check", overridden);
+    let second = cluster.image_after(&first);
+    assert!(overridden.contains(second.split('@').nth(1).unwrap()), "{second} {overridden}");
+    wait_condition(&cluster, "ImageChecked", "True", "Overridden");
+    assert!(check_jobs(&cluster).is_empty(), "it is not made again");
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::annotation::AnnotationError;
+use super::own_check::OwnCheck;
 use super::{Metadata, labels};
 use mosb_image::Digest;
 
@@ -15,7 +16,7 @@ use mosb_image::Digest;
 /// checked again.
 const FORMAT: u32 = 1;
 /// The most bytes that are read of a record.
-const LIMIT: usize = 32 * 1024;
+const LIMIT: usize = 64 * 1024;
 /// The most characters of a message in a record.
 const MAX_MESSAGE: usize = 500;
 
@@ -103,7 +104,7 @@ impl CheckMode {
 
 /// What failed checks do, by check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CheckModes(BTreeMap<CheckName, CheckMode>);
+pub struct CheckModes(BTreeMap<String, CheckMode>);
 
 impl CheckModes {
     /// Those of a pool: of its MachineOSConfig (annotation `mosb.dev/checks`, such as
@@ -111,33 +112,40 @@ impl CheckModes {
     ///
     /// # Errors
     /// The annotation has another form, or names a check or a mode that does not exist.
-    pub fn of(
-        config: &Metadata,
-        settings: &BTreeMap<CheckName, CheckMode>,
-    ) -> Result<Self, AnnotationError> {
-        let mut modes = settings.clone();
+    pub fn of(config: &Metadata, settings: &ImageCheckSettings) -> Result<Self, AnnotationError> {
+        let built_in = CheckName::ALL.into_iter().map(|check| {
+            let mode = settings.modes.get(&check).copied();
+            (check.as_str().to_owned(), mode.unwrap_or(check.default_mode()))
+        });
+        let own = settings.own.iter().map(|(name, check)| (name.clone(), check.mode));
+        let mut modes: BTreeMap<String, CheckMode> = built_in.chain(own).collect();
         let text = config.annotation(labels::CHECKS).unwrap_or_default();
         for word in words(text) {
-            let wrong = |cause: String| {
-                let names = CheckName::ALL.map(CheckName::as_str).join(", ");
+            let wrong = |modes: &BTreeMap<String, CheckMode>, cause: String| {
+                let names = modes.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
                 let remedy =
                     format!("write CHECK=block, warn or off, with commas; the checks are {names}");
                 AnnotationError::new(labels::CHECKS, text, cause, remedy)
             };
             let (name, mode) =
-                word.split_once('=').ok_or_else(|| wrong(format!("{word:?} has no =")))?;
-            let check = CheckName::ALL.into_iter().find(|check| check.as_str() == name);
+                word.split_once('=').ok_or_else(|| wrong(&modes, format!("{word:?} has no =")))?;
             let mode = CheckMode::ALL.into_iter().find(|one| one.as_str() == mode);
-            let (Some(check), Some(mode)) = (check, mode) else {
-                return Err(wrong(format!("{word:?} is not a check with a mode")));
+            let (true, Some(mode)) = (modes.contains_key(name), mode) else {
+                return Err(wrong(&modes, format!("{word:?} is not a check with a mode")));
             };
-            modes.insert(check, mode);
+            modes.insert(name.to_owned(), mode);
         }
         Ok(Self(modes))
     }
 
-    pub fn get(&self, check: CheckName) -> CheckMode {
-        self.0.get(&check).copied().unwrap_or(check.default_mode())
+    /// That of a check; none if there is no such check any more.
+    pub fn get(&self, check: &str) -> Option<CheckMode> {
+        self.0.get(check).copied()
+    }
+
+    /// Whether a check is made.
+    pub fn is_on(&self, check: &str) -> bool {
+        self.get(check).is_some_and(|mode| mode != CheckMode::Off)
     }
 }
 
@@ -186,6 +194,8 @@ pub struct ImageCheckSettings {
     /// Versions that packages must have if an image has them, by name (check `packages-held`): the whole version, or
     /// its beginning up to a separator, as `mosb inspect --packages` prints it.
     pub held_packages: BTreeMap<String, String>,
+    /// Checks of your own, by name: each runs a program in a pod once the other checks let an image pass. At most 8.
+    pub own: BTreeMap<String, OwnCheck>,
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -200,6 +210,8 @@ pub enum CheckVerdict {
     Failed,
     /// What it needs is not known.
     Unknown,
+    /// Its Job has not ended, or does not exist yet.
+    Outstanding,
 }
 
 /// The result of one check.
@@ -219,6 +231,9 @@ pub struct CheckResult {
     /// It failed, and an administrator let the image pass.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overridden: bool,
+    /// Of an own check: its Job, whose name follows from the image and from the settings of the check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 impl CheckResult {
@@ -247,12 +262,15 @@ pub struct CheckRecord {
 
 impl CheckRecord {
     pub fn new(digest: Digest, settings: String, at: Time, results: Vec<CheckResult>) -> Self {
-        let cut = |result: CheckResult| CheckResult {
-            message: result.message.chars().take(MAX_MESSAGE).collect(),
-            ..result
-        };
-        let results = results.into_iter().map(cut).collect();
-        Self { format: FORMAT, digest, settings, at, results }
+        let mut record = Self { format: FORMAT, digest, settings, at, results: Vec::new() };
+        results.into_iter().for_each(|result| record.push(result));
+        record
+    }
+
+    /// Adds a result, whose message is cut to the space that an annotation has.
+    pub fn push(&mut self, result: CheckResult) {
+        let message = result.message.chars().take(MAX_MESSAGE).collect();
+        self.results.push(CheckResult { message, ..result });
     }
 
     /// That of a MachineOSBuild, if it is of this image; none if it can't be read, or is of another
@@ -261,6 +279,11 @@ impl CheckRecord {
         let text = build.annotation(labels::CHECKED).filter(|text| text.len() <= LIMIT)?;
         let record: Self = serde_json::from_str(text).ok()?;
         (record.digest == image && record.format == FORMAT).then_some(record)
+    }
+
+    /// The checks whose Jobs have not ended.
+    pub fn outstanding(&self) -> impl Iterator<Item = &CheckResult> {
+        self.results.iter().filter(|result| result.verdict == CheckVerdict::Outstanding)
     }
 
     /// The failed checks that keep the image out of service.
@@ -282,21 +305,32 @@ mod tests {
 
     #[test]
     fn pool_decides_before_settings_and_defaults() {
-        let settings = [(CheckName::Release, CheckMode::Off), (CheckName::Size, CheckMode::Warn)];
-        let of = |text: &str| CheckModes::of(&config(labels::CHECKS, text), &settings.into());
-        let modes = of("size=off, bootable=block").unwrap();
+        let modes = [(CheckName::Release, CheckMode::Off), (CheckName::Size, CheckMode::Warn)];
+        let own = ["lint", "scan"].map(|name| (name.to_owned(), OwnCheck::default()));
+        let settings =
+            ImageCheckSettings { modes: modes.into(), own: own.into(), ..Default::default() };
+        let of = |text: &str| CheckModes::of(&config(labels::CHECKS, text), &settings);
+        let modes = of("size=off, bootable=block,lint=off").unwrap();
         for (check, want) in [
-            (CheckName::Size, CheckMode::Off),
-            (CheckName::Bootable, CheckMode::Block),
-            (CheckName::Release, CheckMode::Off),
-            (CheckName::KubeletSkew, CheckMode::Warn),
-            (CheckName::Architecture, CheckMode::Block),
+            ("size", Some(CheckMode::Off)),
+            ("bootable", Some(CheckMode::Block)),
+            ("release", Some(CheckMode::Off)),
+            ("kubelet-skew", Some(CheckMode::Warn)),
+            ("architecture", Some(CheckMode::Block)),
+            ("lint", Some(CheckMode::Off)),
+            ("scan", Some(CheckMode::Block)),
+            ("other", None),
         ] {
-            assert_eq!(modes.get(check), want, "{check:?}");
+            assert_eq!(modes.get(check), want, "{check}");
         }
-        for wrong in ["size", "size=on", "colour=block"] {
+        for wrong in ["size", "size=on", "colour=block", "lin=off"] {
             let error = of(wrong).unwrap_err().to_string();
-            assert!(error.contains("the checks are base-layers, bootable"), "{error}");
+            assert!(
+                error.contains(
+                    "the checks are architecture, base-layers, bootable, kubelet-skew, lint"
+                ),
+                "{error}"
+            );
         }
     }
 
@@ -322,6 +356,7 @@ mod tests {
             message: "€".repeat(2 * MAX_MESSAGE),
             mode,
             overridden: false,
+            job: None,
         };
         let results = vec![
             result("size", CheckVerdict::Failed, CheckMode::Block),

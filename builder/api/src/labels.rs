@@ -224,6 +224,8 @@ pub const CHECKS: &str = "mosb.dev/checks";
 pub const OVERRIDE_CHECK: &str = "mosb.dev/override-check";
 /// Annotation of a MachineOSBuild: what the checks of its image found, as JSON.
 pub const CHECKED: &str = "mosb.dev/checked";
+/// Label of the Job of an own check and of its pod: the name of the check.
+pub const CHECK: &str = "mosb.dev/check";
 /// Annotation of a MachineOSConfig: the policy of its roll-outs, one of `rolloutPolicies` in the settings.
 pub const ROLLOUT_POLICY: &str = "mosb.dev/rollout-policy";
 /// Annotation of a MachineOSConfig: the target that failed on too many of its machines, as JSON.

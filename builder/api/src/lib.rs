@@ -17,6 +17,7 @@ mod machine_os_config;
 mod metadata;
 mod names;
 pub mod openshift_build;
+mod own_check;
 mod pool;
 mod pre_built;
 pub mod promotion;
@@ -46,6 +47,7 @@ pub use names::{
     BuildName, NameError, PoolName, RenderedName, is_subdomain as is_object_name, job_name,
     label_value, object_name, shortened,
 };
+pub use own_check::OwnCheck;
 pub use pool::{
     ConfigurationSource, ControllerConfig, MachineConfigPool, PoolConfiguration, PoolSettings,
     PoolStatus, Proxy, RegistryBundle, Status,

@@ -47,6 +47,8 @@ impl Promote {
 pub enum Stage {
     /// The registry has it.
     Built,
+    /// Own checks of it run.
+    Checking,
     /// No check keeps it out of service.
     Checked,
     /// A person rejected it.
@@ -57,8 +59,14 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 5] =
-        [Self::Built, Self::Checked, Self::Rejected, Self::InService, Self::Replaced];
+    const ALL: [Self; 6] = [
+        Self::Built,
+        Self::Checking,
+        Self::Checked,
+        Self::Rejected,
+        Self::InService,
+        Self::Replaced,
+    ];
 
     /// That of a MachineOSBuild; none if it is not recorded.
     pub fn of(build: &Metadata) -> Option<Self> {
@@ -70,6 +78,7 @@ impl Stage {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Built => "built",
+            Self::Checking => "checking",
             Self::Checked => "checked",
             Self::Rejected => "rejected",
             Self::InService => "in-service",

@@ -151,7 +151,9 @@ fn change(
         approvals: (!is_decided).then(|| approvals.with(new).to_json()),
         note: match &chosen.gate {
             Gate::InService => Some(format!("{build} is in service already")),
-            Gate::NotChecked | Gate::ChecksFailed(_) => Some(chosen.gate.message(pool, &build)),
+            Gate::NotChecked | Gate::Checking(_) | Gate::ChecksFailed(_) => {
+                Some(chosen.gate.message(pool, &build))
+            }
             Gate::Open | Gate::AwaitingApproval | Gate::Rejected(_) | Gate::Invalid(_) => None,
         },
         build,

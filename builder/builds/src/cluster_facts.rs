@@ -13,8 +13,12 @@ use mosb_api::{MachineOsConfig, labels};
 use mosb_image::ImageRef;
 use mosb_reconcile::waits::{FAILED_NODE_PROBE, NODE_PROBE};
 
-#[derive(Debug, Default)]
-pub struct ClusterFacts(Mutex<ProbeResults>);
+#[derive(Debug)]
+pub struct ClusterFacts {
+    results: Mutex<ProbeResults>,
+    /// Whether SecurityContextConstraints say which user a pod runs as.
+    security_context_constraints: bool,
+}
 
 #[derive(Debug, Default)]
 struct ProbeResults {
@@ -24,11 +28,16 @@ struct ProbeResults {
 }
 
 impl ClusterFacts {
+    pub fn new(security_context_constraints: bool) -> Self {
+        Self { results: Mutex::default(), security_context_constraints }
+    }
+
     /// The facts that matter for this MachineOSConfig.
     pub fn of(&self, config: Option<&MachineOsConfig>) -> Facts {
         let results = self.lock();
         Facts {
             user_namespaces: results.user_namespaces,
+            security_context_constraints: self.security_context_constraints,
             nested_digests_refused: results.nested_digests_refused == Some(true)
                 && config.is_some_and(has_nested_image),
         }
@@ -86,7 +95,7 @@ impl ClusterFacts {
     }
 
     fn lock(&self) -> MutexGuard<'_, ProbeResults> {
-        self.0.lock().expect("it is not poisoned: no code panics while it is locked")
+        self.results.lock().expect("it is not poisoned: no code panics while it is locked")
     }
 }
 

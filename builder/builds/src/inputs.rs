@@ -32,7 +32,7 @@ pub fn inputs(snapshot: &Snapshot) -> InputsHash {
     for component in &mut snapshot.components {
         component.resource_version.clear();
     }
-    for seen in &mut snapshot.workloads {
+    for seen in snapshot.workloads.iter_mut().chain(&mut snapshot.check_jobs) {
         seen.quiet = Default::default();
         let metadata = match &mut seen.workload {
             Workload::Job(job) => &mut job.metadata,

@@ -41,8 +41,8 @@ pub use base_trees::BaseTreeKey;
 pub use cluster_facts::ClusterFacts;
 pub use config_reconciler::ConfigReconciler;
 pub use decide::{Decision, decide};
-pub use log_archive::ArchiveLogs;
-pub use logs::{Line as LogLine, archived_logs, logs};
+pub use log_archive::{ArchiveLogs, secret_name as log_secret_name};
+pub use logs::{Line as LogLine, archived_logs, check_logs, logs};
 pub use lookup::{
     BaseInstead, ChecksLookup, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull,
 };

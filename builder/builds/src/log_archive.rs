@@ -11,9 +11,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::pod_containers::{container_names, has_started};
-use mosb_api::{
-    API_VERSION, BuildName, MachineOsBuild, label_value, labels, object_name, shortened,
-};
+use crate::workload::{build_annotations, build_labels};
+use mosb_api::{API_VERSION, BuildName, MachineOsBuild, labels, object_name, shortened};
 use mosb_build::result::Step as Container;
 use mosb_plan::payload::gzip;
 
@@ -30,6 +29,8 @@ const KEY_SUFFIX: &str = ".log.gz";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveLogs {
     pub build: BuildName,
+    /// Name of the Secret.
+    pub secret: String,
     /// UID of the MachineOSBuild, which owns the Secret.
     pub build_uid: String,
     pub attempt: u32,
@@ -68,29 +69,26 @@ impl ArchiveLogs {
         let reported =
             containers.iter().position(|name| step.is_some_and(|step| step.as_str() == name));
         begun.extend(containers.iter().take(reported.map_or(0, |at| at + 1)).cloned());
-        let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
-        let mut labels = meta.labels.clone();
-        labels.extend([
-            label(labels::ON_CLUSTER_LAYERING, ""),
-            label(labels::EPHEMERAL_BUILD_OBJECT, ""),
-            label(labels::MACHINE_OS_BUILD, &meta.name),
-        ]);
-        let annotations = [
-            (labels::MACHINE_OS_BUILD, meta.name.clone()),
-            (labels::MACHINE_OS_CONFIG, build.spec.machine_os_config.name.clone()),
-            (labels::ATTEMPT, attempt.to_string()),
-        ];
+        let mut annotations = build_annotations(build);
+        annotations.insert(labels::ATTEMPT.to_owned(), attempt.to_string());
+        let name: BuildName = meta.name.parse().ok()?;
         Some(Self {
-            build: meta.name.parse().ok()?,
+            secret: secret_name(&name),
+            build: name,
             build_uid: meta.uid().to_owned(),
             attempt,
-            labels,
-            annotations: annotations.map(|(key, value)| (key.to_owned(), value)).into(),
+            labels: build_labels(build),
+            annotations,
             pod: pod.metadata.name.clone()?,
             containers,
             begun,
             secrets: secrets(pod),
         })
+    }
+
+    /// The logs of the pod of an own check.
+    pub fn of_check(build: &MachineOsBuild, job: &str, pod: &Pod) -> Option<Self> {
+        Some(Self { secret: check_secret_name(job), ..Self::of(build, 1, pod, None)? })
     }
 
     /// The Secret with the logs by container.
@@ -102,7 +100,7 @@ impl ArchiveLogs {
         });
         Secret {
             metadata: ObjectMeta {
-                name: Some(secret_name(&self.build)),
+                name: Some(self.secret.clone()),
                 labels: Some(self.labels.clone()),
                 annotations: Some(self.annotations.clone()),
                 owner_references: Some(vec![OwnerReference {
@@ -139,6 +137,11 @@ fn secrets(pod: &Pod) -> Vec<String> {
 
 pub fn secret_name(build: &BuildName) -> String {
     object_name("log", build)
+}
+
+/// Name of the Secret with the logs of the Job of an own check.
+pub fn check_secret_name(job: &str) -> String {
+    format!("log-{job}")
 }
 
 /// The logs in a Secret of this build: the attempt, and the text by container in order.

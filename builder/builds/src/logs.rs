@@ -12,7 +12,7 @@ use kube::api::{ListParams, LogParams};
 use kube::runtime::watcher::{Config, Event, watch_object, watcher};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::log_archive::{read_secret, secret_name};
+use super::log_archive::{check_secret_name, read_secret};
 use super::pod_containers::{self, container_names};
 use mosb_api::{BuildName, job_name, label_value, labels};
 use mosb_reconcile::Error;
@@ -20,6 +20,8 @@ use mosb_reconcile::error::is_not_found;
 
 /// Bytes to read of a line: as much as is archived of a container's log.
 pub(super) const MAX_LINE: usize = 64 << 10;
+/// Label of the pods of a Job.
+const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Appended to a line that was cut.
 pub(super) const CUT_MARK: &str = " [cut here: the line is longer than 64 KiB]";
 
@@ -41,16 +43,52 @@ pub async fn logs(
     namespace: &str,
     build: &BuildName,
     follow: bool,
-    mut emit: impl FnMut(Line),
+    emit: impl FnMut(Line),
 ) -> Result<Option<usize>, Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let Some(pod) = newest(client, &pods, namespace, build, follow).await? else {
         return Ok(None);
     };
+    pod_logs(&pods, namespace, &pod, follow, emit).await.map(Some)
+}
+
+/// Emits the log of an own check: that of its newest pod, with `follow` until this ends, or the
+/// archived one.
+///
+/// # Errors
+/// The API server does not return it.
+pub async fn check_logs(
+    client: &Client,
+    namespace: &str,
+    build_uid: &str,
+    job: &str,
+    follow: bool,
+    mut emit: impl FnMut(Line),
+) -> Result<(), Error> {
+    let archived = archived_logs(client, namespace, &check_secret_name(job), build_uid).await?;
+    if let Some((_, lines)) = archived {
+        lines.into_iter().for_each(emit);
+        return Ok(());
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    if let Some(pod) = newest_of(&pods, &format!("{JOB_NAME}={job}")).await? {
+        pod_logs(&pods, namespace, &pod, follow, &mut emit).await?;
+    }
+    Ok(())
+}
+
+/// Emits the logs of the containers of a pod that have started. Returns how many there are.
+async fn pod_logs(
+    pods: &Api<Pod>,
+    namespace: &str,
+    pod: &Pod,
+    follow: bool,
+    mut emit: impl FnMut(Line),
+) -> Result<usize, Error> {
     let name = pod.name_any();
     let mut emitted = 0;
-    for container in container_names(&pod) {
-        if !has_started(&pods, &name, &container, follow).await? {
+    for container in container_names(pod) {
+        if !has_started(pods, &name, &container, follow).await? {
             continue;
         }
         let params =
@@ -66,22 +104,22 @@ pub async fn logs(
             emit(Line::Text(line.with_cut_mark()));
         }
     }
-    Ok(Some(emitted))
+    Ok(emitted)
 }
 
-/// The archived logs of a build: the attempt, and its lines. None if there are none of this UID.
+/// The archived logs in a Secret: the attempt, and its lines. None if there are none of the build with
+/// this UID.
 ///
 /// # Errors
 /// The API server does not return them.
 pub async fn archived_logs(
     client: &Client,
     namespace: &str,
-    build: &BuildName,
+    name: &str,
     uid: &str,
 ) -> Result<Option<(u32, Vec<Line>)>, Error> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let name = secret_name(build);
-    let found = secrets.get_opt(&name).await;
+    let found = secrets.get_opt(name).await;
     let found = found.map_err(Error::api(format!("secret {namespace}/{name}"), "get"))?;
     let found = found.and_then(|secret| read_secret(&secret, uid));
     Ok(found.map(|(attempt, logs)| {
@@ -149,17 +187,13 @@ async fn newest(
     follow: bool,
 ) -> Result<Option<Pod>, Error> {
     let labels = format!(
-        "{},{}={}",
+        "{},!{},{}={}",
         labels::EPHEMERAL_BUILD_OBJECT,
+        labels::CHECK,
         labels::MACHINE_OS_BUILD,
         label_value(build.as_str())
     );
-    let list = pods.list(&ListParams::default().labels(&labels)).await;
-    let list = list.map_err(Error::api("pods", "list"))?;
-    let newest = list
-        .items
-        .into_iter()
-        .max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0));
+    let newest = newest_of(pods, &labels).await?;
     if newest.is_some() || !follow {
         return Ok(newest);
     }
@@ -177,6 +211,12 @@ async fn newest(
         }
     }
     Ok(None)
+}
+
+async fn newest_of(pods: &Api<Pod>, labels: &str) -> Result<Option<Pod>, Error> {
+    let list = pods.list(&ListParams::default().labels(labels)).await;
+    let pods = list.map_err(Error::api("pods", "list"))?.items.into_iter();
+    Ok(pods.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|at| at.0)))
 }
 
 /// Whether a container has started; with `follow` this waits for it until the pod ends.

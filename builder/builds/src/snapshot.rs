@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
-use crate::workload::{InputKind, Workload};
+use crate::workload::{InputKind, MachineRole, Workload};
 use mosb_api::image_checks::ImageCheckSettings;
-use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
+use mosb_api::{JobSettings, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_build::{JobMethod, JobResult};
 use mosb_cluster::kinds;
 use mosb_cluster::versions::Versions;
@@ -37,6 +37,8 @@ pub struct Snapshot {
     pub builds: Vec<MachineOsBuild>,
     /// All workloads with the label of the MachineOSConfig or owned by one of the builds.
     pub workloads: Vec<SeenWorkload>,
+    /// The Jobs of own checks, by the same rule.
+    pub check_jobs: Vec<SeenWorkload>,
     /// All ephemeral objects with the label of the MachineOSConfig.
     pub inputs: Vec<SeenInput>,
     /// Contents of the ConfigMaps `digest-<build>`, by build. The decision, not the observer,
@@ -54,6 +56,8 @@ pub struct Snapshot {
     pub pool_platforms: BTreeMap<Platform, BTreeSet<String>>,
     /// Where the pool's images may be built.
     pub build_nodes: BuildNodes,
+    /// The role of the pool's machines.
+    pub machine_role: MachineRole,
     pub cluster: Cluster,
     /// A watch that failed lately, and why: what the snapshot lacks may exist.
     pub broken_watch: Option<String>,
@@ -76,7 +80,7 @@ impl Snapshot {
         let config = self.config.iter().map(|config| &config.metadata);
         let pool = self.pool.iter().map(|pool| &pool.metadata);
         let metas = builds.chain(config).chain(pool);
-        let workloads = self.workloads.iter().map(|seen| {
+        let workloads = self.workloads.iter().chain(&self.check_jobs).map(|seen| {
             let version = seen.workload.metadata().resource_version.as_deref();
             (seen.workload.uid(), version.unwrap_or_default())
         });
@@ -218,6 +222,8 @@ pub struct Cluster {
     pub machine_config_daemon: bool,
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
+    /// Whether SecurityContextConstraints say which user a pod runs as.
+    pub security_context_constraints: bool,
     /// The release's own base image, used instead of a pre-built one.
     pub stock_base: Option<String>,
     /// How often a failed `RUN` line is retried.
@@ -228,6 +234,10 @@ pub struct Cluster {
     pub prepared_bases: PreparedBases,
     /// How images are checked; none if the settings are not valid.
     pub checks: Option<ImageCheckSettings>,
+    /// The settings of pods of builds; the defaults if the settings are not valid.
+    pub job: JobSettings,
+    /// Name of the Secret for pulling images.
+    pub global_pull_secret: String,
     /// Namespace of Jobs, ConfigMaps and Secrets.
     pub namespace: String,
     /// Whether the controller brings images to machines (`--rollout`).

@@ -17,6 +17,8 @@ pub enum Gate {
     Open,
     /// Its checks are outstanding.
     NotChecked,
+    /// These own checks have not ended.
+    Checking(Vec<String>),
     /// What these checks found keeps it out.
     ChecksFailed(Vec<CheckResult>),
     AwaitingApproval,
@@ -26,6 +28,16 @@ pub enum Gate {
 }
 
 impl Gate {
+    /// The reasons of the condition `ImageInService` while an image is kept out of service.
+    pub const HELD: [&'static str; 6] = [
+        "NotChecked",
+        "Checking",
+        "ChecksFailed",
+        "AwaitingApproval",
+        "ImageRejected",
+        "BadPromotion",
+    ];
+
     /// Of a build with this image, `host/repository@sha256:…`, and the checks that are recorded.
     pub fn recorded(config: &MachineOsConfig, build: &MachineOsBuild, image: &str) -> Self {
         let digest = image.parse().ok().map(|image: PinnedRef| image.digest());
@@ -71,6 +83,11 @@ impl Gate {
         if !blocking.is_empty() {
             return Self::ChecksFailed(blocking);
         }
+        let outstanding: Vec<String> =
+            checks.outstanding().map(|result| result.check.clone()).collect();
+        if !outstanding.is_empty() {
+            return Self::Checking(outstanding);
+        }
         match promote {
             Promote::Manual if approval.is_none() => Self::AwaitingApproval,
             Promote::Manual | Promote::Automatic => Self::Open,
@@ -81,6 +98,7 @@ impl Gate {
         match self {
             Self::InService | Self::Open => true,
             Self::NotChecked
+            | Self::Checking(_)
             | Self::ChecksFailed(_)
             | Self::AwaitingApproval
             | Self::Rejected(_)
@@ -93,6 +111,7 @@ impl Gate {
         match self {
             Self::Open => None,
             Self::InService => Some(Stage::InService),
+            Self::Checking(_) => Some(Stage::Checking),
             Self::AwaitingApproval => Some(Stage::Checked),
             Self::Rejected(_) => Some(Stage::Rejected),
             Self::NotChecked | Self::ChecksFailed(_) | Self::Invalid(_) => Some(Stage::Built),
@@ -104,6 +123,7 @@ impl Gate {
         match self {
             Self::InService | Self::Open => "in-service",
             Self::NotChecked => "not-checked",
+            Self::Checking(_) => "checking",
             Self::ChecksFailed(_) => "checks-failed",
             Self::AwaitingApproval => "awaiting-approval",
             Self::Rejected(_) => "image-rejected",
@@ -116,6 +136,9 @@ impl Gate {
         match self {
             Self::InService | Self::Open => build.to_string(),
             Self::NotChecked => format!("{build} is built, and its checks are outstanding"),
+            Self::Checking(checks) => {
+                format!("{build} is built, and its checks have not ended: {}", checks.join(", "))
+            }
             Self::ChecksFailed(failed) => {
                 let all = failed.iter().map(|one| format!("check {}: {}", one.check, one.message));
                 let overrides = failed.iter().map(|one| format!("{}@{}", one.check, build.digest));
@@ -143,6 +166,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::camel_case;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
     use mosb_api::image_checks::{CheckMode, CheckVerdict};
@@ -177,6 +201,7 @@ mod tests {
             message: "9 MiB; make it smaller".to_owned(),
             mode,
             overridden: false,
+            job: None,
         };
         let at = Time(Timestamp::from_second(1).unwrap());
         CheckRecord::new(image().digest(), String::new(), at, vec![result]).to_json()
@@ -198,7 +223,7 @@ mod tests {
     #[test]
     fn failed_check_keeps_image_out_until_overridden() {
         use CheckMode::{Block, Warn};
-        use CheckVerdict::{Failed, Passed, Unknown};
+        use CheckVerdict::{Failed, Outstanding, Passed, Unknown};
         let mut config = MachineOsConfig::default();
         let mut build = MachineOsBuild::default();
         let image = image().to_string();
@@ -207,12 +232,16 @@ mod tests {
             (Passed, Block, "in-service"),
             (Failed, Warn, "in-service"),
             (Unknown, Block, "in-service"),
+            (Outstanding, Block, "checking"),
+            (Outstanding, Warn, "checking"),
             (Failed, Block, "checks-failed"),
         ] {
             let record = checked(verdict, mode);
             build.metadata.annotations.insert(labels::CHECKED.to_owned(), record);
             let gate = Gate::recorded(&config, &build, &image);
             assert_eq!(gate.word(), want, "{verdict:?} {mode:?}");
+            let reason = camel_case(gate.word());
+            assert_eq!(Gate::HELD.contains(&&*reason), !gate.is_open(), "{verdict:?} {mode:?}");
         }
         let message = Gate::recorded(&config, &build, &image).message("worker", &pin());
         let overrides = format!("size@{}", pin().digest);
@@ -243,6 +272,8 @@ mod tests {
         ] {
             let gate = gate(annotations, stage);
             assert_eq!(gate.word(), want, "{what}");
+            let reason = camel_case(gate.word());
+            assert_eq!(Gate::HELD.contains(&&*reason), !gate.is_open(), "{what}");
             assert_eq!(gate.is_open(), want == "in-service", "{what}");
         }
         let message = gate(&[rejected], "").message("worker", &pin());

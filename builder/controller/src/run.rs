@@ -134,7 +134,7 @@ pub async fn run(
         registries: Arc::default(),
         limits: Arc::new(LookupLimits::new(options.lookup_timeout)),
     };
-    let facts = Arc::<ClusterFacts>::default();
+    let facts = Arc::new(ClusterFacts::new(options.security_context_constraints));
     let writes = Executor {
         client: client.clone(),
         lease: lease.clone(),

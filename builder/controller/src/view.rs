@@ -9,6 +9,7 @@ use serde_json::json;
 use mosb_api::{MachineOsBuild, condition, labels};
 use mosb_builds::{Facts, PoolReason, UNRECONCILABLE, decide, observe};
 use mosb_cluster::cluster_cache::ClusterCache;
+use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
 use mosb_cluster::status::BLOCKED;
 use mosb_followed_bases::os_overridden;
@@ -50,6 +51,7 @@ impl PoolView {
                 PoolPhase::Ready
             }
             PoolReason::Failed { .. } => PoolPhase::Failed,
+            PoolReason::NotInService { gate: Gate::Checking(_), .. } => PoolPhase::Progressing,
             PoolReason::NotOptedIn
             | PoolReason::LabelIncomplete(_)
             | PoolReason::OtherBuilder(_)

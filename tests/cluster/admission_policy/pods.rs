@@ -30,7 +30,8 @@ pub fn pod_of(object: &Value) -> Value {
     })
 }
 
-/// The pods that mosb makes, as its golden files have them, and those of people by hand.
+/// The pods that mosb makes, as its golden files have them, that of a check, and those of people by
+/// hand.
 pub fn own_pods() -> Vec<(String, Value)> {
     let cases = fs::read_dir(in_repository("testdata/job")).unwrap();
     let mut files: Vec<PathBuf> = cases
@@ -40,7 +41,7 @@ pub fn own_pods() -> Vec<(String, Value)> {
         .filter(|file| file.exists())
         .collect();
     files.extend(
-        ["by-hand.yaml", "by-hand-containerfile.yaml"]
+        ["by-hand.yaml", "by-hand-containerfile.yaml", "check.yaml"]
             .map(|file| in_repository("job-templates").join(file)),
     );
     let named = |file: PathBuf| (file.display().to_string(), pod_of(&read(&file)));

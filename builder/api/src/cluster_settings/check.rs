@@ -9,6 +9,7 @@ use super::{
     BaseStream, ClusterSettings, ClusterSettingsError, Mirrors, Resources, Retention, Toleration,
 };
 use crate::names::is_subdomain;
+use crate::own_check::OwnCheck;
 
 type Checked = Result<(), ClusterSettingsError>;
 
@@ -94,6 +95,16 @@ fn image_checks(settings: &ClusterSettings) -> Checked {
             let field = format!("checks.heldPackages.{name}");
             return Err(wrong(field, "want the version of a package, without blanks"));
         }
+    }
+    if checks.own.len() > OwnCheck::MAX_CHECKS {
+        return Err(wrong("checks.own", format!("want at most {}", OwnCheck::MAX_CHECKS)));
+    }
+    for (name, check) in &checks.own {
+        let field = format!("checks.own.{name}");
+        check.check(name).map_err(|(part, want)| {
+            wrong(format!("{field}.{part}").trim_end_matches('.').to_owned(), want)
+        })?;
+        quantities(&format!("{field}.resources"), &check.resources)?;
     }
     Ok(())
 }
@@ -197,7 +208,7 @@ fn job(settings: &ClusterSettings) -> Checked {
         ("imagePush", &job.resources.image_push),
         ("waitForDone", &job.resources.wait_for_done),
     ] {
-        quantities(container, resources)?;
+        quantities(&format!("job.resources.{container}"), resources)?;
     }
     for (field, seconds) in [
         ("direct", job.active_deadline_seconds.direct),
@@ -268,11 +279,11 @@ fn rollout(settings: &ClusterSettings) -> Checked {
     Ok(())
 }
 
-fn quantities(container: &str, resources: &Resources) -> Checked {
+fn quantities(field: &str, resources: &Resources) -> Checked {
     for (kind, map) in [("requests", &resources.requests), ("limits", &resources.limits)] {
         for (resource, quantity) in map {
             if quantity.as_deref().is_some_and(|text| !is_quantity(text)) {
-                let field = format!("job.resources.{container}.{kind}.{resource}");
+                let field = format!("{field}.{kind}.{resource}");
                 return Err(wrong(field, "want a quantity such as 500m, 1Gi or 20G"));
             }
         }

@@ -239,6 +239,7 @@ mod tests {
     async fn a_controller_that_is_killed_after_each_write_archives_logs_once() {
         let archive = |attempt: u32| ArchiveLogs {
             build: format!("worker-{}", "0".repeat(32)).parse().unwrap(),
+            secret: "log-worker".to_owned(),
             build_uid: "of-build".to_owned(),
             attempt,
             labels: [(labels::EPHEMERAL_BUILD_OBJECT, "")]

@@ -18,6 +18,7 @@
 //! | `start_workload` | which objects are created before a workload |
 //! | `finish_attempt` | the result of a build, from the end of its workload |
 //! | `promotion` | whether the image of a build comes into service |
+//! | `own_checks` | which Jobs of own checks are due, and what they found |
 //! | `archive_logs` | which logs are archived |
 //! | `annotations` | the values in annotations of builds and workloads |
 //! | `attempt_failure` | whether and when a failed attempt is retried |
@@ -38,6 +39,7 @@ mod desired_build;
 mod finish_attempt;
 mod live_from;
 mod opt_in;
+mod own_checks;
 mod prepared_base;
 mod progress;
 mod promotion;
@@ -48,6 +50,7 @@ mod select_build;
 mod start_workload;
 mod unreconcilable;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -160,10 +163,12 @@ fn decide_build(snapshot: &Snapshot, now: Timestamp) -> Decision {
         actions: Vec::new(),
         requeue_after: None,
         is_blocked: false,
+        needed_checks: None,
     };
     match builder.run() {
         Ok(reason) => {
             builder.after_seeding();
+            builder.delete_ended_checks();
             let requeue_after = builder.requeue_after;
             Decision { requeue_after, ..Decision::of(reason, builder.actions) }
         }
@@ -224,6 +229,8 @@ struct DecisionBuilder<'a> {
     requeue_after: Option<Duration>,
     /// Whether this decision sets the condition `Blocked`.
     is_blocked: bool,
+    /// The Jobs of own checks that must go on; none if that is not known.
+    needed_checks: Option<BTreeSet<String>>,
 }
 
 impl<'a> DecisionBuilder<'a> {
@@ -259,6 +266,11 @@ impl<'a> DecisionBuilder<'a> {
             // A pre-built image may be outside the push repository.
             pull: if *image.repo() == self.desired.push { Pull::Not } else { pull_of(self.config) },
         })
+    }
+
+    /// The next decision is made after this time, or sooner.
+    fn requeue_within(&mut self, time: Duration) {
+        self.requeue_after = Some(self.requeue_after.map_or(time, |before| before.min(time)));
     }
 
     /// Reports a problem, or requests the missing lookup.

@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::DecisionBuilder;
+use super::own_checks::is_made_again;
 use crate::lookup::{ChecksLookup, Lookup};
 use crate::pool_reason::PoolReason;
 use mosb_api::image_checks::{
@@ -19,7 +20,9 @@ use mosb_api::image_checks::{
 };
 use mosb_api::promotion::Stage;
 use mosb_api::rollout::PinnedBuild;
-use mosb_api::{AnnotationError, MachineOsBuild, MachineOsBuildStatus, condition, labels};
+use mosb_api::{
+    AnnotationError, MachineOsBuild, MachineOsBuildStatus, OwnCheck, condition, labels,
+};
 use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
@@ -53,7 +56,7 @@ struct CheckedCondition {
 }
 
 /// How a pool's images are checked.
-struct CheckPolicy<'a> {
+pub(super) struct CheckPolicy<'a> {
     settings: &'a ImageCheckSettings,
     modes: CheckModes,
     overrides: CheckOverrides,
@@ -113,6 +116,8 @@ impl CheckedCondition {
         let is = |what: fn(&CheckResult) -> bool| checks.results.iter().any(what);
         let (status, reason) = if is(|one| one.is_blocking() && !one.overridden) {
             ("False", "ChecksFailed")
+        } else if is(|one| one.verdict == CheckVerdict::Outstanding) {
+            ("Unknown", "Checking")
         } else if is(|one| one.overridden) {
             ("True", "Overridden")
         } else if is(|one| one.verdict == CheckVerdict::Failed) {
@@ -135,20 +140,26 @@ impl CheckedCondition {
 }
 
 impl CheckPolicy<'_> {
-    fn is_on(&self, check: CheckName) -> bool {
-        self.modes.get(check) != CheckMode::Off
+    fn checks(&self) -> BTreeSet<CheckName> {
+        CheckName::ALL.into_iter().filter(|check| self.modes.is_on(check.as_str())).collect()
     }
 
-    fn checks(&self) -> BTreeSet<CheckName> {
-        CheckName::ALL.into_iter().filter(|check| self.is_on(*check)).collect()
+    /// The own checks that are made.
+    pub(super) fn own_checks(&self) -> impl Iterator<Item = (&str, &OwnCheck)> {
+        let own = self.settings.own.iter().map(|(name, check)| (&**name, check));
+        own.filter(|(name, _)| self.modes.is_on(name))
+    }
+
+    /// Whether failed checks keep the image out of service.
+    pub(super) fn is_held(&self, record: &CheckRecord) -> bool {
+        record.blocking(&self.overrides).next().is_some()
     }
 
     /// The record with the modes and overrides of now.
     fn apply(&self, mut record: CheckRecord) -> CheckRecord {
         for result in &mut record.results {
-            let name = CheckName::ALL.into_iter().find(|name| name.as_str() == result.check);
-            if let Some(name) = name {
-                result.mode = self.modes.get(name);
+            if let Some(mode) = self.modes.get(&result.check) {
+                result.mode = mode;
             }
             result.overridden =
                 result.is_blocking() && self.overrides.covers(&result.check, record.digest);
@@ -166,7 +177,7 @@ fn result_of((name, verdict): &(CheckName, Verdict)) -> CheckResult {
         }
     };
     let (check, mode) = (name.as_str().to_owned(), CheckMode::Warn);
-    CheckResult { check, verdict, code, message, mode, overridden: false }
+    CheckResult { check, verdict, code, message, mode, overridden: false, job: None }
 }
 
 impl<'a> DecisionBuilder<'a> {
@@ -196,6 +207,9 @@ impl<'a> DecisionBuilder<'a> {
                 }
             };
         }
+        if gate != Gate::NotChecked {
+            self.needed_checks.get_or_insert_default();
+        }
         Ok(Some(Promotion::new(pool.as_str(), &pin, gate, checks.as_ref())))
     }
 
@@ -207,7 +221,7 @@ impl<'a> DecisionBuilder<'a> {
         let metadata = &self.config.metadata;
         let text = |error: AnnotationError| error.to_string();
         Ok(CheckPolicy {
-            modes: CheckModes::of(metadata, &settings.modes).map_err(text)?,
+            modes: CheckModes::of(metadata, settings).map_err(text)?,
             overrides: CheckOverrides::of(metadata).map_err(text)?,
             settings,
         })
@@ -222,27 +236,30 @@ impl<'a> DecisionBuilder<'a> {
         recorded: Option<CheckRecord>,
     ) -> Result<Option<CheckRecord>, Lookup> {
         let fingerprint = self.check_fingerprint(policy);
-        let recorded = recorded.filter(|record| record.settings == fingerprint);
         let recorded = recorded.map(|record| policy.apply(record));
-        let is_held = |record: &CheckRecord| record.blocking(&policy.overrides).next().is_some();
+        let results = recorded.iter().flat_map(|record| &record.results);
+        let own = results.filter(|result| result.job.is_some() && !is_made_again(result));
+        let own: Vec<CheckResult> = own.cloned().collect();
+        let recorded = recorded.filter(|record| record.settings == fingerprint);
         let again = |record: &CheckRecord| {
             record.at.0 + SignedDuration::try_from(IMAGE_RECHECK).unwrap_or_default()
         };
-        let record = match recorded {
-            Some(record) if !is_held(&record) || self.now < again(&record) => record,
+        let mut record = match recorded {
+            Some(record) if !policy.is_held(&record) || self.now < again(&record) => record,
             before => match (self.verdicts(build, image, policy)?, before) {
                 (Some(results), _) => {
                     let at = Time(self.now);
+                    let results = results.into_iter().chain(own).collect();
                     policy.apply(CheckRecord::new(image.digest(), fingerprint, at, results))
                 }
                 (None, Some(before)) => before,
                 (None, None) => return Ok(None),
             },
         };
-        if is_held(&record) && self.now < again(&record) {
-            let left = again(&record).duration_since(self.now).unsigned_abs();
-            let sooner = self.requeue_after.map_or(left, |before| before.min(left));
-            self.requeue_after = Some(sooner);
+        self.add_own_checks(build, image, policy, &mut record);
+        let record = policy.apply(record);
+        if policy.is_held(&record) && self.now < again(&record) {
+            self.requeue_within(again(&record).duration_since(self.now).unsigned_abs());
         }
         let text = record.to_json();
         if build.metadata.annotation(labels::CHECKED) != Some(&*text) {
@@ -300,7 +317,7 @@ impl<'a> DecisionBuilder<'a> {
 
     /// A fingerprint of what the results of checks depend on, beside the image and the API server.
     fn check_fingerprint(&self, policy: &CheckPolicy<'_>) -> String {
-        let ImageCheckSettings { modes: _, max_size_mib, held_packages } = policy.settings;
+        let ImageCheckSettings { modes: _, max_size_mib, held_packages, own: _ } = policy.settings;
         let platform = self.desired.platform.as_ref().map(ToString::to_string);
         let value = json!({
             "checks": policy.checks(), "maxSize": max_size_mib, "held": held_packages,
@@ -316,7 +333,8 @@ impl<'a> DecisionBuilder<'a> {
         let is_same = before
             .is_some_and(|before| before.matches(update.status, update.reason, update.message));
         // Checks that are under way soon have a result.
-        if !promotion.is_open() && promotion.gate != Gate::NotChecked && !is_same {
+        let is_made = !matches!(promotion.gate, Gate::NotChecked | Gate::Checking(_));
+        if !promotion.is_open() && is_made && !is_same {
             let edge = format!("{} {}", build.metadata.uid(), update.reason);
             self.emit_config_event(EventReason::ImageHeld, &edge, update.message);
         }

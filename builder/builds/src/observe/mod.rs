@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use super::base_trees::{self, BaseTreeKey, BaseTrees};
 use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
-use crate::workload::{InputKind, Workload};
+use crate::workload::{InputKind, Workload, is_check_job};
 use mosb_api::cluster_settings::UserNamespaces;
 use mosb_api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 use mosb_build::JobResult;
@@ -33,6 +33,8 @@ pub use nodes::machine_role;
 pub struct Facts {
     /// Whether pods can have user namespaces.
     pub user_namespaces: Support,
+    /// Whether SecurityContextConstraints say which user a pod runs as.
+    pub security_context_constraints: bool,
     /// Whether the CRDs reject digests in nested repositories.
     pub nested_digests_refused: bool,
 }
@@ -58,12 +60,16 @@ pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
         .iter()
         .map(|build| (**build).clone())
         .collect();
+    let (check_jobs, workloads) = workloads(cache, name, &builds)
+        .into_iter()
+        .partition(|seen| is_check_job(seen.workload.metadata()));
     Snapshot {
         versions: versions(cache, config.as_deref(), pool.as_deref(), &builds),
         name: name.to_owned(),
         rivals,
         label: pool.as_deref().and_then(|pool| label(cache, pool)),
-        workloads: workloads(cache, name, &builds),
+        workloads,
+        check_jobs,
         inputs: inputs(cache, name),
         results: results(cache, name),
         components: component::components(cache, name, &pool_name),
@@ -79,6 +85,10 @@ pub fn observe(cache: &ClusterCache, name: &str, facts: Facts) -> Snapshot {
         build_nodes: pool
             .as_deref()
             .map(|pool| nodes::build_nodes(cache, pool))
+            .unwrap_or_default(),
+        machine_role: pool
+            .as_deref()
+            .map(|pool| nodes::machine_role(cache, pool))
             .unwrap_or_default(),
         broken_watch: {
             let all: Vec<&str> = POOL_WATCHES.into_iter().chain(WORKLOAD_WATCHES).collect();
@@ -163,8 +173,14 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         machine_config_operator: runs(OPERATOR) || !cache.controller_configs.is_empty(),
         machine_config_daemon: cache.daemon_sets.get(DAEMON).is_some(),
         user_namespaces: if never { Support::Forbidden } else { facts.user_namespaces },
+        security_context_constraints: facts.security_context_constraints,
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         checks: settings.as_ref().map(|settings| settings.checks.clone()),
+        job: settings.as_ref().map(|settings| settings.job.clone()).unwrap_or_default(),
+        global_pull_secret: settings
+            .as_ref()
+            .map(|settings| settings.global_pull_secret.clone())
+            .unwrap_or_default(),
         stock_base: settings.and_then(|settings| settings.base_os_container_image),
         base_trees: base_trees(cache),
         prepared_bases: prepared_bases(cache),

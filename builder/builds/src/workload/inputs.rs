@@ -130,7 +130,7 @@ pub fn account_before(request: &JobRequest) -> ServiceAccount {
     account.metadata.owner_references = Some(vec![OwnerReference {
         controller: Some(false),
         block_owner_deletion: Some(false),
-        ..by_build(request)
+        ..by_build(request.spec.build.as_str(), &request.build_uid)
     }]);
     account
 }

@@ -28,7 +28,8 @@ use mosb_plan::payload::{
 pub fn job(request: &JobRequest) -> Job {
     let mut job = template::job(request.method);
     job.metadata = metadata(request, job_name(&request.spec.build));
-    job.metadata.owner_references = Some(vec![by_build(request)]);
+    job.metadata.owner_references =
+        Some(vec![by_build(request.spec.build.as_str(), &request.build_uid)]);
     let spec = job.spec.as_mut().expect("a test fills both templates");
     fill_spec(spec, request);
     let needs = input_names(&job, &request.spec.build);
@@ -82,7 +83,7 @@ fn fill_pod(pod: &mut PodSpec, request: &JobRequest) {
     pod.priority_class_name.clone_from(&settings.priority_class_name);
     let pull = |name: &String| LocalObjectReference { name: name.clone() };
     pod.image_pull_secrets = given(settings.image_pull_secrets.iter().map(pull).collect());
-    placement::place(pod, request);
+    placement::place(pod, request.into());
     fill_volumes(pod, request);
     if !runs_last_part(request)
         && let Some(containers) = &mut pod.init_containers

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::{JobRequest, kind};
-use mosb_api::{API_VERSION, ImageBuilderType, job_name, label_value, labels};
+use mosb_api::{API_VERSION, ImageBuilderType, MachineOsBuild, job_name, label_value, labels};
 
 /// Labels of all objects of a build.
 pub(super) fn all_labels(request: &JobRequest) -> BTreeMap<String, String> {
@@ -51,13 +51,34 @@ pub(super) fn metadata(request: &JobRequest, name: String) -> ObjectMeta {
     }
 }
 
+/// Labels of what belongs to a build that has an image.
+pub fn build_labels(build: &MachineOsBuild) -> BTreeMap<String, String> {
+    let label = |key: &str, value: &str| (key.to_owned(), label_value(value));
+    let mut labels = build.metadata.labels.clone();
+    labels.extend([
+        label(labels::ON_CLUSTER_LAYERING, ""),
+        label(labels::EPHEMERAL_BUILD_OBJECT, ""),
+        label(labels::MACHINE_OS_BUILD, &build.metadata.name),
+    ]);
+    labels
+}
+
+/// Its annotations: unlike labels they hold long names whole.
+pub fn build_annotations(build: &MachineOsBuild) -> BTreeMap<String, String> {
+    let annotations = [
+        (labels::MACHINE_OS_BUILD, &build.metadata.name),
+        (labels::MACHINE_OS_CONFIG, &build.spec.machine_os_config.name),
+    ];
+    annotations.map(|(key, value)| (key.to_owned(), value.clone())).into()
+}
+
 /// Owner reference to the MachineOSBuild.
-pub(super) fn by_build(request: &JobRequest) -> OwnerReference {
+pub(super) fn by_build(name: &str, uid: &str) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.to_owned(),
         kind: "MachineOSBuild".to_owned(),
-        name: request.spec.build.to_string(),
-        uid: request.build_uid.clone(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

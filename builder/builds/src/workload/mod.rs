@@ -4,6 +4,7 @@
 //! Build) and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
 //! only in Secrets, and each container can read only those that it needs.
 
+mod check_job;
 mod input;
 mod inputs;
 mod job;
@@ -22,9 +23,11 @@ mod security_context_constraints;
 mod template;
 mod volume;
 
+pub use check_job::{CheckProgress, CheckRequest, is_check_job, observe_check};
 pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
 pub use job::job;
+pub use metadata::{build_annotations, build_labels};
 pub(crate) use names::mounts;
 pub use names::result_name;
 pub use object::{Workload, kind, release};

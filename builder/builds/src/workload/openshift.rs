@@ -30,7 +30,7 @@ pub struct OpenShiftSource {
 /// `mosb.dev/needs`.
 pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBuild {
     let mut meta = metadata(request, job_name(&request.spec.build));
-    meta.owner_references = Some(vec![by_build(request)]);
+    meta.owner_references = Some(vec![by_build(request.spec.build.as_str(), &request.build_uid)]);
     let needs: Vec<String> =
         needs(request, from).iter().map(|(kind, name)| format!("{kind}/{name}")).collect();
     meta.annotations.get_or_insert_default().extend([
@@ -39,7 +39,7 @@ pub(super) fn build(request: &JobRequest, from: &OpenShiftSource) -> OpenShiftBu
         (labels::NEEDS.to_owned(), needs.join(" ")),
     ]);
     let settings = &request.settings;
-    let nodes = node_selector(request);
+    let nodes = node_selector(request.into());
     let mut wanted = ResourceRequirements::default();
     resources::fill(&mut wanted, &settings.resources.image_build);
     OpenShiftBuild {

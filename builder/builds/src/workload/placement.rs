@@ -12,9 +12,10 @@ use k8s_openapi::api::core::v1::{
 
 use super::{JobRequest, Workload};
 use crate::snapshot::BuildNodes;
-use mosb_api::{LabelSelector, cluster_settings};
+use mosb_api::{JobSettings, LabelSelector, cluster_settings};
 use mosb_build::JobMethod;
 use mosb_cluster::node_pool::{CONTROL_PLANE_LABELS, has_control_plane_label};
+use mosb_image::Platform;
 
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];
@@ -29,13 +30,36 @@ pub enum MachineRole {
     ControlPlane(LabelSelector),
 }
 
+/// What decides where a pod may run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placement<'a> {
+    pub settings: &'a JobSettings,
+    pub machine_role: &'a MachineRole,
+    /// The platform of the machines, if the pod runs their programs.
+    pub platform: Option<&'a Platform>,
+    pub is_openshift_build: bool,
+}
+
+impl<'a> From<&'a JobRequest> for Placement<'a> {
+    /// `RUN` lines need nodes of the pool's platform; a direct build runs nothing.
+    fn from(request: &'a JobRequest) -> Self {
+        let platform = request.node_platform.as_ref();
+        Self {
+            settings: &request.settings,
+            machine_role: &request.machine_role,
+            platform: platform.filter(|_| request.method == JobMethod::Containerfile),
+            is_openshift_build: request.openshift.is_some(),
+        }
+    }
+}
+
 /// Sets the node constraints of a pod.
-pub(super) fn place(pod: &mut PodSpec, request: &JobRequest) {
-    let selector = node_selector(request);
+pub(super) fn place(pod: &mut PodSpec, placement: Placement<'_>) {
+    let selector = node_selector(placement);
     pod.node_selector = (!selector.is_empty()).then_some(selector);
-    let tolerations = tolerations(request);
+    let tolerations = tolerations(placement);
     pod.tolerations = (!tolerations.is_empty()).then_some(tolerations);
-    if let (MachineRole::ControlPlane(pool), None) = (&request.machine_role, named(request)) {
+    if let (MachineRole::ControlPlane(pool), None) = (placement.machine_role, named(placement)) {
         pod.affinity = Some(Affinity {
             node_affinity: Some(NodeAffinity {
                 required_during_scheduling_ignored_during_execution: Some(NodeSelector {
@@ -86,14 +110,14 @@ fn requires_control_plane(spec: &PodSpec) -> bool {
 }
 
 /// Required node labels. An OpenShift Build supports nothing else.
-pub(super) fn node_selector(request: &JobRequest) -> BTreeMap<String, String> {
-    let mut labels = platform(request);
-    match (&request.machine_role, named(request)) {
-        (MachineRole::Other, _) => labels.extend(request.settings.node_selector.clone()),
+pub(super) fn node_selector(placement: Placement<'_>) -> BTreeMap<String, String> {
+    let mut labels = platform(placement);
+    match (placement.machine_role, named(placement)) {
+        (MachineRole::Other, _) => labels.extend(placement.settings.node_selector.clone()),
         (MachineRole::ControlPlane(_), Some(named)) => labels.extend(named.clone()),
         (MachineRole::ControlPlane(pool), None) => {
             labels.extend(pool.match_labels.clone());
-            if request.openshift.is_some() && !has_control_plane_label(&labels) {
+            if placement.is_openshift_build && !has_control_plane_label(&labels) {
                 labels.insert(OPENSHIFT_CONTROL_PLANE.to_owned(), String::new());
             }
         }
@@ -102,14 +126,12 @@ pub(super) fn node_selector(request: &JobRequest) -> BTreeMap<String, String> {
 }
 
 /// The node selector of the settings for control-plane images.
-fn named(request: &JobRequest) -> Option<&BTreeMap<String, String>> {
-    request.settings.control_plane.node_selector.as_ref()
+fn named(placement: Placement<'_>) -> Option<&BTreeMap<String, String>> {
+    placement.settings.control_plane.node_selector.as_ref()
 }
 
-/// `RUN` lines need nodes of the pool's platform; a direct build runs nothing.
-fn platform(request: &JobRequest) -> BTreeMap<String, String> {
-    let platform = request.node_platform.as_ref();
-    let Some(platform) = platform.filter(|_| request.method == JobMethod::Containerfile) else {
+fn platform(placement: Placement<'_>) -> BTreeMap<String, String> {
+    let Some(platform) = placement.platform else {
         return BTreeMap::new();
     };
     [("kubernetes.io/os", platform.os()), ("kubernetes.io/arch", platform.architecture())]
@@ -135,10 +157,10 @@ fn of_control_plane(label: &str, pool: &LabelSelector) -> NodeSelectorTerm {
     }
 }
 
-fn tolerations(request: &JobRequest) -> Vec<Toleration> {
-    let settings = &request.settings;
+fn tolerations(placement: Placement<'_>) -> Vec<Toleration> {
+    let settings = placement.settings;
     let everybodys = settings.tolerations.iter().map(toleration);
-    let of_control_plane = match (&request.machine_role, &settings.control_plane.tolerations) {
+    let of_control_plane = match (placement.machine_role, &settings.control_plane.tolerations) {
         (MachineRole::Other, _) => Vec::new(),
         (MachineRole::ControlPlane(_), Some(given)) => given.iter().map(toleration).collect(),
         (MachineRole::ControlPlane(_), None) => CONTROL_PLANE_LABELS

@@ -19,7 +19,8 @@ pub fn pod(request: &JobRequest) -> Pod {
     let job = job(request);
     let spec = job.spec.expect("a test fills both templates");
     let mut metadata = job.metadata;
-    metadata.owner_references = Some(vec![by_build(request)]);
+    metadata.owner_references =
+        Some(vec![by_build(request.spec.build.as_str(), &request.build_uid)]);
     let template = spec.template.metadata.unwrap_or_default();
     metadata.labels = template.labels;
     let annotations = metadata.annotations.get_or_insert_default();

@@ -9,6 +9,7 @@ use mosb_cluster::object::template;
 
 const DIRECT: &str = include_str!("../../../../job-templates/direct.yaml");
 const CONTAINERFILE: &str = include_str!("../../../../job-templates/containerfile.yaml");
+const CHECK: &str = include_str!("../../../../job-templates/check.yaml");
 const SERVICE_ACCOUNT: &str = include_str!("../../../../job-templates/service-account.yaml");
 const ROLE: &str = include_str!("../../../../job-templates/role.yaml");
 const ROLE_BINDING: &str = include_str!("../../../../job-templates/role-binding.yaml");
@@ -19,6 +20,10 @@ pub(super) fn job(method: JobMethod) -> Job {
         JobMethod::Direct => DIRECT,
         JobMethod::Containerfile => CONTAINERFILE,
     })
+}
+
+pub(super) fn check() -> Job {
+    template(CHECK)
 }
 
 /// The default deadline of a Containerfile Job, in seconds.
@@ -66,7 +71,7 @@ mod tests {
             let read: T = serde_json::from_value(want.clone()).unwrap();
             assert_eq!(serde_json::to_value(read).unwrap(), want);
         }
-        for text in [DIRECT, CONTAINERFILE, BY_HAND] {
+        for text in [DIRECT, CONTAINERFILE, BY_HAND, CHECK] {
             same::<Job>(text);
         }
         same::<ServiceAccount>(SERVICE_ACCOUNT);
@@ -100,10 +105,11 @@ mod tests {
     fn build_pods_are_under_the_network_policy() {
         let policy: NetworkPolicy = template(NETWORK_POLICY);
         let wanted = policy.spec.unwrap().pod_selector.unwrap().match_labels.unwrap();
-        for method in [JobMethod::Direct, JobMethod::Containerfile] {
-            let pod = job(method).spec.unwrap().template.metadata.unwrap();
+        for job in [job(JobMethod::Direct), job(JobMethod::Containerfile), check()] {
+            let pod = job.spec.unwrap().template.metadata.unwrap();
             let labels = pod.labels.unwrap();
-            assert!(wanted.iter().all(|(key, value)| labels.get(key) == Some(value)), "{method}");
+            let is_selected = wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
+            assert!(is_selected, "{:?}", job.metadata.name);
         }
     }
 }

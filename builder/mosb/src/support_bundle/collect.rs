@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::Bundle;
-use super::logs::archived_build;
+use super::logs::archived_logs_of;
 use super::redaction::redacted;
 use mosb_api::{GROUP, labels};
 use mosb_build::Redactor;
@@ -187,7 +187,7 @@ pub(super) fn name(object: &Value) -> String {
 
 /// Redacts everything in Secrets but archived logs, which were redacted when they were archived.
 fn redactor(secrets: &[&Secret]) -> Redactor {
-    let values = secrets.iter().filter(|secret| archived_build(secret).is_none()).map(|secret| {
+    let values = secrets.iter().filter(|secret| archived_logs_of(secret).is_none()).map(|secret| {
         let mut data = secret.data.clone().unwrap_or_default();
         if secret.type_.as_deref() == Some(TOKEN_TYPE) {
             data.retain(|key, _| !OPEN_KEYS.contains(&&**key));

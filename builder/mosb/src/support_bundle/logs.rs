@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Bundle;
 use super::collect::{REQUEST_TIME, REQUESTS, Scope, name};
-use mosb_api::{BuildName, labels};
+use mosb_api::labels;
 use mosb_controller::builds::{self, LogLine};
 use mosb_controller::kinds;
 
@@ -22,15 +22,15 @@ const LOG_KEPT: usize = 256 << 10;
 const LOGS: usize = 400;
 const ALL_LOGS: usize = 8_000_000;
 
-/// The build of a Secret with archived logs, and its UID.
-pub(super) fn archived_build(secret: &Secret) -> Option<(BuildName, String)> {
+/// Name of a Secret with archived logs, and the UID of the build that owns it.
+pub(super) fn archived_logs_of(secret: &Secret) -> Option<(String, String)> {
     secret.metadata.annotations.as_ref()?.get(labels::ATTEMPT)?;
     let mut owners = secret.metadata.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.kind == kinds::MACHINE_OS_BUILD.name)?;
     let is_archive =
         secret.data.as_ref().is_some_and(|data| data.keys().all(|key| key.ends_with(".gz")));
     is_archive.then_some(())?;
-    Some((owner.name.parse().ok()?, owner.uid.clone()))
+    Some((secret.metadata.name.clone()?, owner.uid.clone()))
 }
 
 impl Scope<'_> {
@@ -73,9 +73,9 @@ impl Scope<'_> {
         let wanted = stream::iter(wanted.into_iter().take(LOGS)).map(|(_, log)| self.log(log));
         let mut size = 0;
         let mut logs: Vec<_> = wanted.buffered(REQUESTS).collect().await;
-        let archives = secrets.iter().filter_map(|secret| archived_build(secret));
+        let archives = secrets.iter().filter_map(|secret| archived_logs_of(secret));
         let archives: Vec<_> = archives.take(LOGS).collect();
-        let archives = stream::iter(archives).map(|(build, uid)| self.archived_log(build, uid));
+        let archives = stream::iter(archives).map(|(name, uid)| self.archived_log(name, uid));
         logs.extend(archives.buffered(REQUESTS).collect::<Vec<_>>().await);
         for (path, log) in logs {
             match log {
@@ -114,14 +114,10 @@ impl Scope<'_> {
         (path, read.map(|bytes| end_of(&bytes)).map_err(|error| error.to_string()))
     }
 
-    async fn archived_log(
-        &self,
-        build: BuildName,
-        uid: String,
-    ) -> (String, Result<String, String>) {
-        let path = format!("logs/builds/{build}.log");
+    async fn archived_log(&self, name: String, uid: String) -> (String, Result<String, String>) {
+        let path = format!("logs/builds/{}.log", name.trim_start_matches("log-"));
         let end = self.end.min(Instant::now() + REQUEST_TIME);
-        let read = builds::archived_logs(self.client, &self.namespaces.own, &build, &uid);
+        let read = builds::archived_logs(self.client, &self.namespaces.own, &name, &uid);
         let text = match timeout_at(end, read).await {
             Err(_) => Err("no answer in time".to_owned()),
             Ok(Err(error)) => Err(error.to_string()),

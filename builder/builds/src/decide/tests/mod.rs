@@ -8,6 +8,7 @@ mod format;
 mod live_from;
 mod machine_parts;
 mod others;
+mod own_checks;
 mod prepared;
 mod problems;
 mod promotion;

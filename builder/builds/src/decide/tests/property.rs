@@ -42,6 +42,9 @@ enum Deed {
     Verdict(CheckName, u8),
     CheckMode(CheckName, &'static str),
     Override(CheckName, prop::sample::Index),
+    OwnCheck(u8),
+    EndChecks(CheckEnd),
+    DeleteChecks,
     Wait(u16),
     /// A pass of which this many actions are applied.
     Round(u8),
@@ -81,6 +84,10 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (check_name(), prop::sample::select(&["block", "warn", "off"][..]))
             .prop_map(|(check, mode)| CheckMode(check, mode)),
         1 => (check_name(), any::<prop::sample::Index>()).prop_map(|(check, at)| Override(check, at)),
+        1 => (0u8..3).prop_map(OwnCheck),
+        3 => prop::sample::select(&[CheckEnd::Passed, CheckEnd::Failed, CheckEnd::OverItsTime][..])
+            .prop_map(EndChecks),
+        1 => Just(DeleteChecks),
         2 => (0u16..400).prop_map(Wait),
         8 => (0u8..5).prop_map(Round),
         2 => Just(Late),
@@ -194,6 +201,16 @@ fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
             fake.annotate(labels::OVERRIDE_CHECK, &format!("{}@{digest}", check.as_str()));
             fake.touch();
         }
+        Deed::OwnCheck(0) => {
+            fake.snapshot.cluster.checks.as_mut().unwrap().own.clear();
+            fake.touch();
+        }
+        Deed::OwnCheck(n) => {
+            let command = vec![n.to_string()];
+            fake.set_own_check("lint", OwnCheck { command, ..OwnCheck::default() });
+        }
+        Deed::EndChecks(end) => fake.end_checks(*end),
+        Deed::DeleteChecks => fake.snapshot.check_jobs.clear(),
         Deed::Wait(seconds) => fake.wait(i64::from(*seconds)),
         Deed::Round(most) => *late = fake.round(usize::from(*most)),
         Deed::Late => {
@@ -232,6 +249,7 @@ proptest! {
         fake.problem = None;
         fake.config().metadata.annotations.remove(labels::APPROVALS);
         fake.verdicts.clear();
+        fake.snapshot.check_jobs.clear();
         for build in &mut fake.snapshot.builds {
             build.metadata.annotations.remove(labels::CHECKED);
         }
@@ -246,6 +264,7 @@ proptest! {
                 prop_assert_eq!(&image, fake.image());
                 prop_assert_eq!(fake.state(), Some(BuildCondition::Succeeded));
                 prop_assert!(fake.snapshot.workloads.is_empty());
+                prop_assert!(fake.snapshot.check_jobs.is_empty());
                 prop_assert!(fake.snapshot.inputs.is_empty(), "{:?}", fake.snapshot.inputs);
             }
             PoolReason::Failed { .. } => prop_assert_eq!(fake.state(), Some(BuildCondition::Failed)),

@@ -235,7 +235,7 @@ fn without_result(
     }
 }
 
-fn ended<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
+pub(super) fn ended<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
 }
@@ -247,7 +247,7 @@ fn is_owned_by(pod: &Pod, job_uid: &str) -> bool {
 
 /// The containers after the init containers: only they hold push credentials, and they run nothing
 /// of the administrator's.
-fn main_containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+pub(super) fn main_containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let status = pod.status.iter();
     status.flat_map(|status| status.container_statuses.iter().flatten())
 }
@@ -258,7 +258,7 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     first.chain(main_containers(pod))
 }
 
-fn state(container: &ContainerStatus) -> ContainerState {
+pub(super) fn state(container: &ContainerStatus) -> ContainerState {
     container.state.clone().unwrap_or_default()
 }
 

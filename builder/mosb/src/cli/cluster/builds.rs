@@ -103,7 +103,9 @@ fn state_of_build(build: &BuildView) -> String {
     }
     match build.state.as_deref() {
         Some("Succeeded") | None => match build.stage {
-            Some(Stage::Built | Stage::Checked | Stage::Rejected) if !build.in_service => {
+            Some(Stage::Built | Stage::Checking | Stage::Checked | Stage::Rejected)
+                if !build.in_service =>
+            {
                 words.extend(build.stage.map(Stage::as_str));
             }
             _ => {}

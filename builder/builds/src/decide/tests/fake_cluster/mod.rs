@@ -31,6 +31,7 @@ use mosb_reconcile::write::Event;
 use mosb_registry::Confirmed;
 use mosb_types::{ErrorClass, Finding, canonical_json};
 
+pub use super::own_checks::CheckEnd;
 pub use outcomes::*;
 
 pub const FOREIGN: &str = "worker-ffffffffffffffffffffffffffffffff";
@@ -51,6 +52,10 @@ pub struct FakeCluster {
     pub served: BTreeSet<String>,
     /// What the checks of images find; they pass otherwise.
     pub verdicts: BTreeMap<CheckName, Verdict>,
+    /// How the Jobs of own checks ended last, by image and command: whether they passed.
+    pub ended_checks: BTreeMap<(String, Vec<String>), bool>,
+    /// All Jobs of own checks that were created.
+    pub made_checks: Vec<String>,
     /// Emitted events, in order.
     pub events: Vec<Event>,
     pub names: BTreeSet<String>,
@@ -106,6 +111,8 @@ impl FakeCluster {
             confirmed: BTreeSet::new(),
             served: BTreeSet::new(),
             verdicts: BTreeMap::new(),
+            ended_checks: BTreeMap::new(),
+            made_checks: Vec::new(),
             events: Vec::new(),
             names: BTreeSet::new(),
             problem: None,
@@ -325,10 +332,14 @@ impl FakeCluster {
         self.now += SignedDuration::from_secs(seconds);
     }
 
-    /// Reconciles until nothing changes; every workload succeeds.
+    /// Reconciles until nothing changes; every workload succeeds, and every own check passes.
     pub fn build(&mut self) -> Decision {
         for _ in 0..40 {
             let decision = self.settle();
+            if !self.snapshot.check_jobs.is_empty() {
+                self.end_checks(CheckEnd::Passed);
+                continue;
+            }
             if self.job().is_some() && !self.current().status.is_terminal() {
                 self.run();
                 self.settle();
@@ -345,6 +356,10 @@ impl FakeCluster {
 
     /// Checks invariants that must hold at any time.
     pub fn check(&self) {
+        let mut jobs = BTreeSet::new();
+        for seen in &self.snapshot.check_jobs {
+            assert!(jobs.insert(seen.workload.name()), "two Jobs for one check");
+        }
         let mut owners = BTreeSet::new();
         for seen in &self.snapshot.workloads {
             let owner = owner_of(&seen.workload).uid.clone();

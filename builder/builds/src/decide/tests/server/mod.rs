@@ -73,6 +73,12 @@ impl FakeCluster {
         self.snapshot
             .inputs
             .retain(|input| !(input.workload_uid.is_empty() && going.contains(&*input.build)));
+        self.snapshot.check_jobs.retain(|seen| {
+            let owner = &owner_of(&seen.workload).uid;
+            let mut builds = self.snapshot.builds.iter();
+            !seen.workload.is_being_deleted()
+                && builds.any(|b| b.metadata.uid() == owner && !b.metadata.is_being_deleted())
+        });
         self.snapshot.builds.retain(|b| !b.metadata.is_being_deleted());
         self.collect_components();
     }
@@ -140,6 +146,7 @@ impl FakeCluster {
                 self.snapshot.builds.push(MachineOsBuild { metadata, ..build });
             }
             kinds::MACHINE_CONFIG => self.create_component(&read(&new.body))?,
+            kinds::JOB => self.create_check_job(read(&new.body)),
             _ => panic!("{new:?}"),
         }
         Some(())
@@ -196,6 +203,7 @@ impl FakeCluster {
             }
             (kinds::MACHINE_OS_CONFIG, NewStatus::Whole(status)) => {
                 let status: MachineOsConfigStatus = read(status);
+                let passed = self.own_checks_passed(&status.current_image_pull_spec);
                 let config = self.snapshot.config.as_mut()?;
                 let image = &status.current_image_pull_spec;
                 let builds = &mut self.snapshot.builds.iter();
@@ -205,7 +213,7 @@ impl FakeCluster {
                 if *image != config.status.current_image_pull_spec {
                     assert!(
                         self.served.contains(image) && !is_rejected(&config.metadata, image)
-                            || may_be_in_service(&config.metadata, image, &self.verdicts),
+                            || may_be_in_service(&config.metadata, image, &self.verdicts) && passed,
                         "{image} passed its gate"
                     );
                     self.served.insert(image.clone());
@@ -249,6 +257,10 @@ impl FakeCluster {
                 let component = self.component(target)?;
                 assert!(component.claim.is_some(), "not ours");
                 component.deleting = true;
+            }
+            kinds::JOB if self.check_job(uid).is_some() => {
+                let seen = self.check_job(uid)?;
+                metadata_of(&mut seen.workload).deletion_timestamp = Some(Time(now));
             }
             kinds::JOB | kinds::POD | kinds::OPENSHIFT_BUILD => {
                 let at = self.workload_at(uid)?;
@@ -319,9 +331,9 @@ fn may_be_in_service(
     let digest = image.parse::<PinnedRef>().unwrap().digest();
     let overrides = config.annotation(labels::OVERRIDE_CHECK).unwrap_or_default();
     let is_failed = |(check, verdict): (&CheckName, &Verdict)| {
-        let modes = CheckModes::of(config, &BTreeMap::new()).unwrap();
+        let modes = CheckModes::of(config, &Default::default()).unwrap();
         matches!(verdict, Verdict::Failed(_))
-            && modes.get(*check) == CheckMode::Block
+            && modes.get(check.as_str()) == Some(CheckMode::Block)
             && !overrides.contains(&format!("{}@{digest}", check.as_str()))
     };
     let is_approved = Approvals::of(config).unwrap().find(digest).is_some();
