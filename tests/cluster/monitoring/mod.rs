@@ -8,6 +8,7 @@ use std::time::Duration;
 use mosb_api::MachineOsBuild;
 use mosb_api::boot_images::ManagedKind;
 use mosb_build::JobMethod;
+use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_controller::builds::{Action, Attempt, BuildEffect, PreparedUse, Snapshot, new_object};
@@ -92,6 +93,18 @@ fn everything() -> Metrics {
     metrics.builds.record_actions(&cluster, &steps);
     cluster.builds = vec![ended];
     metrics.builds.observe(&cluster);
+    for reason in Gate::HELD {
+        let pool = json!({"metadata": {"name": reason}});
+        let mut config = pool.clone();
+        config["status"]["conditions"] =
+            json!([{"type": "ImageInService", "status": "False", "reason": reason}]);
+        metrics.builds.observe(&Snapshot {
+            name: reason.to_owned(),
+            config: serde_json::from_value(config).unwrap(),
+            pool: serde_json::from_value(pool).unwrap(),
+            ..Snapshot::default()
+        });
+    }
     metrics.builds.reconciled(Duration::from_secs(1), Some("denied"));
     let since = "2026-01-01T00:00:00Z".parse().unwrap();
     let machine = MachineStatus {
@@ -131,7 +144,7 @@ fn every_value_that_an_alert_lists_exists() {
             }
         }
     }
-    assert_eq!(lists, 2);
+    assert_eq!(lists, 3);
 }
 
 /// The alerts of a roll-out lead to sections that say what to do.
@@ -331,6 +344,7 @@ fn a_real_prometheus_reads_a_real_controller() {
             "ocl_build_retries_total",
             "mosb_errors_total",
             "mosb_user_data_refused",
+            "mosb_image_held",
             // The base of these tests does not say when it was made, and is not followed.
             "mosb_base_age_seconds",
             "mosb_base_newer",

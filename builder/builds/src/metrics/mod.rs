@@ -17,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use mosb_cluster::metrics::{Durations, Pool, PoolState};
+use mosb_cluster::metrics::{Durations, Pool, PoolReasons, PoolState};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reason {
@@ -45,6 +45,7 @@ pub struct BuildMetrics {
     configs: Gauge,
     reconciles: Histogram,
     errors: Family<Reason, Counter>,
+    held: PoolReasons,
 }
 
 impl Default for BuildMetrics {
@@ -80,6 +81,7 @@ impl Default for BuildMetrics {
             configs: Gauge::default(),
             reconciles: Histogram::new([0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0]),
             errors: Family::default(),
+            held: PoolReasons::default(),
         }
     }
 }
@@ -159,6 +161,11 @@ impl BuildMetrics {
             "mosb_errors",
             "Reconciles that ended with an error",
             self.errors.clone(),
+        );
+        registry.register(
+            "mosb_image_held",
+            "1 while the newest image of the pool is kept out of service",
+            self.held.family.clone(),
         );
     }
 

@@ -12,10 +12,12 @@ use super::BuildMetrics;
 use super::build_state::{JOB_STATES, PUSH_STATES, STATES, current, job_state, push_state, state};
 use crate::action::{Action, BuildEffect};
 use crate::snapshot::Snapshot;
-use mosb_api::{MachineOsBuild, MachineOsBuildStatus, labels};
+use mosb_api::{MachineOsBuild, MachineOsBuildStatus, condition, labels};
 use mosb_build::result::{JobResult, Outcome};
+use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
 use mosb_cluster::metrics::{Pool, PoolState};
+use mosb_cluster::status::IMAGE_IN_SERVICE;
 use mosb_reconcile::write::{NewObject, NewStatus};
 
 impl BuildMetrics {
@@ -34,6 +36,10 @@ impl BuildMetrics {
                     family.get_or_create(&of(state)).set(value);
                 }
             };
+        let in_service = condition(&config.status.conditions, IMAGE_IN_SERVICE);
+        let held = in_service.filter(|condition| condition.status == "False");
+        let held = held.and_then(|held| Gate::HELD.into_iter().find(|one| *one == held.reason));
+        self.held.set(&snapshot.name, &name, held);
         let build = current(snapshot, config.metadata.annotation(labels::CURRENT_MACHINE_OS_BUILD));
         only(&self.build_state, &STATES, build.map(|build| state(&build.status)));
         let job = build.and_then(|build| job_state(snapshot, build));
@@ -57,6 +63,7 @@ impl BuildMetrics {
 
     /// Removes the gauges of a pool that is no longer built.
     pub fn forget(&self, pool: &str) {
+        self.held.forget(pool);
         for (family, states) in [
             (&self.build_state, &STATES[..]),
             (&self.job_state, &JOB_STATES),

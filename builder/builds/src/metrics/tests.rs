@@ -53,11 +53,16 @@ fn build(condition: &str) -> Value {
 #[test]
 fn gauges_follow_what_is_seen_and_go_with_it() {
     let metrics = BuildMetrics::default();
-    metrics.observe(&snapshot(build("Building")));
+    let mut seen = snapshot(build("Building"));
+    let held = json!([{ "type": "ImageInService", "status": "False", "reason": "ChecksFailed" }]);
+    let status = json!({ "metadata": { "name": "worker" }, "status": { "conditions": held } });
+    seen.config = Some(read_config(status));
+    metrics.observe(&seen);
     let text = metrics_text(&metrics);
     for line in [
         "ocl_build_state{pool=\"worker\",state=\"building\"} 1",
         "ocl_build_state{pool=\"worker\",state=\"failed\"} 0",
+        "mosb_image_held{pool=\"worker\",reason=\"ChecksFailed\"} 1",
         "ocl_active_builds{pool=\"worker\"} 1",
         "ocl_rollout_total_nodes{pool=\"worker\"} 3",
     ] {
