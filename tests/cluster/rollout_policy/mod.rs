@@ -20,8 +20,9 @@ const NAMESPACE: &str = "mosb-rollout";
 const CONTROLLER: &str = "system:serviceaccount:mosb-system:mosb-controller";
 const JOB_CONTROLLER: &str = "system:serviceaccount:kube-system:job-controller";
 /// Names of the golden files of our Jobs.
-const JOBS: [&str; 9] = [
+const JOBS: [&str; 10] = [
     "report",
+    "report-unconfirmed",
     "stage",
     "stage-without-login",
     "apply",
