@@ -73,7 +73,7 @@ fn check_result(result: &Value, repository: &str, base: &Value) {
 fn check_image(config: &Value, manifest: &Value, result: &Value, base: &str) {
     let labels = &config["config"]["Labels"];
     assert_eq!(labels["mosb.dev/inputs"], result["inputs"], "{labels:#}");
-    assert_eq!(labels["mosb.dev/format"], "1");
+    assert_eq!(labels["mosb.dev/format"], mosb_plan::plan::FORMAT.to_string());
     assert_eq!(labels["org.opencontainers.image.version"], "1");
     assert_eq!(labels["containers.bootc"], "1");
     assert_eq!(labels["org.opencontainers.image.base.digest"], result["base"]["manifest"]);

@@ -193,8 +193,8 @@ fn both_methods_empty_what_a_commit_empties() {
     import(&direct, NAME).assert_same(&import(&by_buildah, NAME), "on a node");
 }
 
-/// What the images have besides, where nothing but the image brings files below `/var` and kernel
-/// arguments.
+/// What the images have besides, where nothing but the image brings files below `/var`, kernel arguments
+/// and a boot check.
 fn is_added(path: &str) -> bool {
     let units = "usr/lib/systemd/system";
     path == "usr/lib/mosb"
@@ -203,6 +203,9 @@ fn is_added(path: &str) -> bool {
         || path.starts_with("usr/lib/mosb/")
         || path == format!("{units}/mosb-var-files.service")
         || path == format!("{units}/sysinit.target.wants/mosb-var-files.service")
+        || path.starts_with(&format!("{units}/boot-complete.target.requires"))
+        || path.starts_with(&format!("{units}/mosb-boot-"))
+        || path == format!("{units}/sysinit.target.wants/mosb-boot-guard.service")
 }
 
 #[test]
@@ -218,8 +221,9 @@ fn both_methods_add_the_same() {
     rest.assert_same(&plain, "the rest");
     let paths: Vec<&String> = added.0.keys().filter(|path| is_added(path)).collect();
     // Six files have one content, and the list, the script, the unit and its link are one each. The
-    // kernel arguments are a file in two new folders.
-    assert_eq!(paths.len(), 11, "{paths:#?}");
+    // kernel arguments are a file in two new folders. The boot check is a script, two units, their links,
+    // and a new folder.
+    assert_eq!(paths.len(), 17, "{paths:#?}");
     let want = "kargs = [\"quiet\",\"a=\\\"$(b) c\\\"\"]\n";
     let (size, sha256) = (want.len() as u64, Digest::of(want.as_bytes()).hex());
     let file = &added.0["usr/lib/bootc/kargs.d/90-mosb.toml"];
