@@ -31,7 +31,7 @@ fn machines_wait_for_window_alert_and_ring() {
     let rules = json!({ "groups": [{ "name": "test", "rules": [rule] }] });
     let prometheus = Prometheus::start(folder.path(), &rules, "127.0.0.1:1");
     let alerts = json!({ "prometheus": prometheus.url(), "names": [ALERT] });
-    let rings = json!([{ "count": 1, "soak": "20s" }]);
+    let rings = json!([{ "count": 1, "soak": "40s" }]);
     let policies = json!({ "rolloutPolicies": {
         "closed": { "windows": [{ "from": clock(6 * 60), "to": clock(7 * 60) }] },
         "alerts": { "rings": rings, "blockOn": { "alerts": alerts } },
@@ -76,9 +76,9 @@ fn the_rest(cluster: &RolloutCluster) {
     pool.annotate(POLICY, Some("rings"));
     pool.wait_node(&pool.machines[0], |node| annotation(node, SOAK).contains("holding"));
     assert_eq!(pool.boots(), [1, 0, 0], "one soaks");
-    let status = cluster.mosb("rollout status rings --namespace mosb-system");
-    let status = status.text();
-    assert!(status.contains("ring 1 of 2; soaking: rings-0 until "), "{status}");
+    pool.wait_pool(|pool| {
+        RolloutPool::message(pool, "Updating").contains("ring 1 of 2; soaking: rings-0 until ")
+    });
     pool.wait_updated(&first);
     let at = |name: &String| {
         let node = pool.wait_node(name, |node| {
