@@ -138,7 +138,7 @@ impl CheckModes {
         Ok(Self(modes))
     }
 
-    /// That of a check; none if there is no such check any more.
+    /// That of a check; none if the check does not exist any more.
     pub fn get(&self, check: &str) -> Option<CheckMode> {
         self.0.get(check).copied()
     }

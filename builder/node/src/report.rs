@@ -24,9 +24,9 @@ const CHECK_LIMIT: Duration = Duration::from_secs(180);
 const USER_SPACE: &str = "basic.target";
 
 /// What the machine runs, and why that can't be changed or is not known. The report has what could
-/// be observed, also with an error. While the checks of the boot run, it waits for them. An attempt that rebooted the machine into its target is recorded
-/// as ended, as its `apply` may not run again, if the machine has all of the target. A login that a
-/// killed command left is removed.
+/// be observed, also with an error. While the checks of the boot run, it waits for them. An attempt that
+/// rebooted the machine into its target is recorded as ended, as its `apply` may not run again, if the
+/// machine has all of the target. A login that a killed command left is removed.
 ///
 /// `confirms`: the machine does not leave what it runs by itself, once the checks of its boot succeeded.
 pub async fn report(host: &Host, confirms: bool) -> (NodeReport, Option<Error>) {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use mosb_api::cluster_settings::AlertBlock;
 use mosb_reconcile::Problem;
+use mosb_registry::http::root_cause;
 use mosb_types::ErrorClass;
 
 /// For an answer: it is asked again while machines wait.
@@ -53,7 +54,8 @@ pub(super) async fn firing(alerts: &AlertBlock) -> Result<BTreeSet<String>, Prob
 
 async fn ask(url: &str) -> Result<Vec<u8>, String> {
     let of = |error: reqwest::Error| {
-        let mut text = error.without_url().to_string();
+        // The outer error only says that the request failed.
+        let mut text = root_cause(&error);
         text.truncate(text.floor_char_boundary(200));
         text
     };

@@ -114,7 +114,7 @@ fn newer_history(
 }
 
 /// Whether new machines may boot an image: a machine ran it well, which the roll-out alone records, or
-/// there is no machine that could.
+/// the pool has no machine.
 fn is_confirmed(machines: &[(MachineState<'_>, Option<SlotPhase>)], entry: &HistoryEntry) -> bool {
     let ran_well = |state: &MachineState<'_>| {
         state.confirmed().is_some_and(|it| it.target.image.digest() == entry.image.digest())

@@ -17,7 +17,7 @@ use super::machine_state::MachineState;
 use super::part_jobs::PartJobs;
 use super::policy::{Gates, bring_back_jobs};
 use super::pool_status::PoolStatus;
-use super::reason::{Blocked, LATE_DRAIN, RolloutReason};
+use super::reason::{Blocked, RolloutReason};
 use super::slot_phase::SlotPhase;
 use super::snapshot::RolloutSnapshot;
 use super::staging::LimitedJobs;
@@ -26,7 +26,6 @@ use super::{
 };
 use mosb_api::rollout::FailedTarget;
 use mosb_cluster::kinds;
-use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Decision;
@@ -39,9 +38,6 @@ pub type RolloutDecision = Decision<RolloutLookup, RolloutReason, RolloutEffect>
 
 /// How often machines that are on their way, and Jobs, are checked against their time limits.
 const TIMEOUT_CHECK: Duration = Duration::from_secs(60);
-
-/// How many machines a reason names.
-const MAX_NAMED: usize = 5;
 
 /// A decision, and where the roll-out stands.
 #[derive(Debug)]
@@ -284,24 +280,6 @@ impl<'a> Pass<'a> {
         let decision =
             Decision { requeue_after: self.requeue_after, ..Decision::of(reason, actions) };
         RolloutEvaluation { decision, status }
-    }
-
-    /// Machines whose drain takes longer than the policy permits. The others go on.
-    fn by_late_drains(&self) -> Option<Blocked> {
-        let late = self.machines.iter().zip(&self.plans).filter(|(_, plan)| plan.is_drain_late);
-        let late: Vec<String> = late
-            .map(|((state, _), plan)| {
-                let since = state.valid_slot().map(|slot| format!(" since {}", slot.since.0));
-                let why = plan.waiting.as_ref().map(|why| format!(": {why}"));
-                let (since, why) = (since.unwrap_or_default(), why.unwrap_or_default());
-                format!("{} is drained{since}{why}", state.name())
-            })
-            .collect();
-        let message = format!(
-            "the other machines go on, and nothing is forced; {}; make the pods go, or raise drainTimeout of the policy",
-            name_list(&late, MAX_NAMED)
-        );
-        (!late.is_empty()).then_some(Blocked { reason: LATE_DRAIN, message })
     }
 
     /// Records why nothing new is begun; the first reason stays.

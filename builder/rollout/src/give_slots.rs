@@ -25,13 +25,16 @@ impl<'a> Pass<'a> {
         let Some(target) = self.ctx.rolls_to().filter(|_| self.ctx.policy_error().is_none()) else {
             return Vec::new();
         };
+        let mut candidates = self.candidates(target);
         loop {
-            let candidates = self.candidates(target);
             let names = self.choose(&candidates, self.ctx.max_failed());
             let held = self.held.len();
             self.hold_blocked(&names, &candidates);
             if self.held.len() == held {
                 return self.with_current_view(names);
+            }
+            for one in &mut candidates {
+                one.is_staged &= !self.held.contains_key(one.name);
             }
         }
     }
@@ -218,7 +221,6 @@ fn candidate<'a>(
             && !state.is_part_changing()
             && ctx.is_for(state)
             && !ctx.is_kept_from_target(state)
-            && !pass.held.contains_key(state.name())
             && pass.gates.as_ref().is_none_or(|gates| gates.hold(ctx.ring_of(state)).is_none())
             && !state.is_being_deleted(),
         is_control_plane: state.is_control_plane(),

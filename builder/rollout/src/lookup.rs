@@ -45,8 +45,8 @@ pub type CheckedByNode = BTreeMap<(String, PodsCheck), CheckedPods>;
 /// Results of the lookups of this pass.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutLookupResults {
-    /// Lookups that a registry or a Prometheus has not answered yet. No pass waits for them: a later one has the
-    /// answer.
+    /// Lookups that a registry or a Prometheus has not answered yet. No pass waits for them: a later one
+    /// has the answer.
     pub pending: BTreeSet<RolloutLookup>,
     pub images: BTreeMap<PinnedRef, TargetImage>,
     /// The image, or why it is not known. A stock image by tag is resolved by the registry.

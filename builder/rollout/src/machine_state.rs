@@ -2,8 +2,8 @@
 //!
 //! Input: a [`Machine`]. Output: what it runs and has staged in this boot, and its slot. Invariant:
 //! a report or annotation of an earlier boot counts for nothing, and neither does one of a boot whose checks
-//! have not ended. The Node has the boot of the kernel; a
-//! soft reboot begins another user space in it, which only reports show.
+//! have not ended. The Node has the boot of the kernel; a soft reboot begins another user space in it, which
+//! only reports show.
 
 use jiff::Timestamp;
 

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::context::Context;
 use super::decide::Pass;
 use super::machine_state::MachineState;
+use super::reason::{Blocked, LATE_DRAIN};
 use super::slot_phase::SlotPhase;
 use super::slots;
 use mosb_api::rollout::NodeTarget;
@@ -116,6 +117,24 @@ impl Pass<'_> {
                 name_list(&pools, MAX_NAMES)
             )),
         }
+    }
+
+    /// Machines whose drain takes longer than the policy permits. The others go on.
+    pub(super) fn by_late_drains(&self) -> Option<Blocked> {
+        let late = self.machines.iter().zip(&self.plans).filter(|(_, plan)| plan.is_drain_late);
+        let late: Vec<String> = late
+            .map(|((state, _), plan)| {
+                let since = state.valid_slot().map(|slot| format!(" since {}", slot.since.0));
+                let why = plan.waiting.as_ref().map(|why| format!(": {why}"));
+                let (since, why) = (since.unwrap_or_default(), why.unwrap_or_default());
+                format!("{} is drained{since}{why}", state.name())
+            })
+            .collect();
+        let message = format!(
+            "the other machines go on, and nothing is forced; {}; make the pods go, or raise drainTimeout of the policy",
+            name_list(&late, MAX_NAMES)
+        );
+        (!late.is_empty()).then_some(Blocked { reason: LATE_DRAIN, message })
     }
 
     /// A control-plane machine that has a slot and is not of this pool.

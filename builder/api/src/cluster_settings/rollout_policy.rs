@@ -91,7 +91,9 @@ impl TryFrom<String> for PolicyTime {
         let time = text.parse::<SignedDuration>().ok().and_then(|time| time.try_into().ok());
         let time = time.filter(|time| *time <= MAX_TIME);
         time.map(Self).ok_or_else(|| {
-            format!("{text:?} is no time of at most 744 hours; want one such as 30m, 1h30m or 72h")
+            format!(
+                "{text:?} is not a time of at most 744 hours; want one such as 30m, 1h30m or 72h"
+            )
         })
     }
 }
@@ -253,7 +255,7 @@ impl TryFrom<String> for TimeZoneName {
         let found = found.and_then(|(name, data)| Some((name, TimeZone::tzif(name, data).ok()?)));
         let (name, zone) = found.ok_or_else(|| {
             let text: String = text.chars().take(64).collect();
-            format!("{text:?} is no time zone; want a name such as Europe/Berlin or UTC")
+            format!("{text:?} is not a time zone; want a name such as Europe/Berlin or UTC")
         })?;
         Ok(Self { name: name.to_owned(), zone })
     }

@@ -98,12 +98,12 @@ fn problems_are_reported_with_their_path() {
         ),
         ("rolloutPolicies: {p: {soak: 10}}", "rolloutPolicies.p.soak", "invalid type"),
         ("rolloutPolicies: {p: {soak: 745h}}", "rolloutPolicies.p.soak", "at most 744 hours"),
-        ("rolloutPolicies: {p: {soak: '-1m'}}", "rolloutPolicies.p.soak", "no time"),
+        ("rolloutPolicies: {p: {soak: '-1m'}}", "rolloutPolicies.p.soak", "not a time of"),
         ("rolloutPolicies: {p: {maxFailures: 0}}", "rolloutPolicies.p.maxFailures", "nonzero"),
         (
             "rolloutPolicies: {p: {windows: [{zone: Europe/Bonn}]}}",
             "rolloutPolicies.p.windows[0].zone",
-            "no time zone",
+            "not a time zone",
         ),
         (
             "rolloutPolicies: {p: {windows: [{from: '24:00'}]}}",

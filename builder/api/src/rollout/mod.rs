@@ -16,10 +16,10 @@ pub use history::{History, HistoryEntry};
 pub use machine_part::{EtcReport, MachinePart, PathList};
 pub use mode::{OnDelete, RolloutMode, SoftRebootMode};
 pub use node_report::{
-    AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot, WentBack,
+    AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot,
 };
 pub use node_target::NodeTarget;
 pub use slot::{
     Applying, ConfirmedTarget, Fallback, PinnedBuild, STOCK, Slot, SlotFailure, StagedMark,
 };
-pub use soak::{FailedTarget, Soak, SoakPhase};
+pub use soak::{FailedTarget, Soak, SoakPhase, WentBack};

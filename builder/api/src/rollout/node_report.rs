@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{EtcReport, NodeTarget};
+use super::{EtcReport, NodeTarget, WentBack};
 use mosb_image::Digest;
 
 /// The most bytes of a report: the kubelet keeps 4096 bytes of a termination message.
@@ -102,28 +102,6 @@ impl fmt::Display for SoftReboot {
             Some(cause) => write!(f, "no soft reboot: {cause}"),
             None => f.write_str("no soft reboot"),
         }
-    }
-}
-
-/// An image that a machine booted, and left for its earlier one by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "NodeWentBack")]
-pub struct WentBack {
-    /// Digest of its manifest.
-    #[schemars(with = "String")]
-    pub image: Digest,
-    /// For people; what the machine recorded.
-    pub cause: String,
-}
-
-impl WentBack {
-    /// The most characters of a cause: a report has little space.
-    const CAUSE: usize = 500;
-
-    pub fn new(image: Digest, cause: &str) -> Self {
-        let cause = cause.chars().map(|one| if one.is_control() { ' ' } else { one });
-        Self { image, cause: cause.take(Self::CAUSE).collect() }
     }
 }
 

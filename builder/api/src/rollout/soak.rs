@@ -1,11 +1,13 @@
 //! What is recorded of a target after machines booted it: on the Node while it soaks, on the MachineOSConfig
-//! if it failed.
+//! if it failed, in the report of a machine that left it by itself.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::NodeTarget;
 use crate::{Metadata, labels};
+use mosb_image::Digest;
 
 /// How the checks of a node go that runs its target, until that is confirmed (annotation
 /// `mosb.dev/soak`), written by the controller.
@@ -64,5 +66,27 @@ impl FailedTarget {
     /// The record of a MachineOSConfig. One that can't be read counts as none.
     pub fn of(config: &Metadata) -> Option<Self> {
         serde_json::from_str(config.annotation(labels::FAILED_TARGET)?).ok()
+    }
+}
+
+/// An image that a machine booted, and left for its earlier one by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "NodeWentBack")]
+pub struct WentBack {
+    /// Digest of its manifest.
+    #[schemars(with = "String")]
+    pub image: Digest,
+    /// For people; what the machine recorded.
+    pub cause: String,
+}
+
+impl WentBack {
+    /// The most characters of a cause: a report has little space.
+    pub(super) const CAUSE: usize = 500;
+
+    pub fn new(image: Digest, cause: &str) -> Self {
+        let cause = cause.chars().map(|one| if one.is_control() { ' ' } else { one });
+        Self { image, cause: cause.take(Self::CAUSE).collect() }
     }
 }

@@ -51,7 +51,7 @@ pub struct CheckRequest<'a> {
 impl CheckRequest<'_> {
     /// Name of the Job: another image, or other settings of the check, give another one.
     pub fn job_name(&self) -> String {
-        // What a failure does is not part of what is found.
+        // The mode does not change what the check finds.
         let check = OwnCheck { mode: CheckMode::Block, ..self.check.clone() };
         let value = json!({
             "check": check, "image": self.image.to_string(), "build": self.build.metadata.uid(),
@@ -107,8 +107,12 @@ impl CheckRequest<'_> {
         );
         pod.priority_class_name.clone_from(&self.settings.priority_class_name);
         let of_settings = self.settings.image_pull_secrets.iter().map(String::as_str);
-        let mut secrets: Vec<&str> = self.pull_secrets.iter().copied().chain(of_settings).collect();
-        secrets.dedup();
+        let mut secrets: Vec<&str> = Vec::new();
+        for secret in self.pull_secrets.iter().copied().chain(of_settings) {
+            if !secrets.contains(&secret) {
+                secrets.push(secret);
+            }
+        }
         let named = |name: &str| LocalObjectReference { name: name.to_owned() };
         pod.image_pull_secrets = Some(secrets.into_iter().map(named).collect());
         self.fill_user(pod);

@@ -8,7 +8,7 @@ mod retry;
 mod speed;
 mod url_source;
 
-pub use client::{RequestError, Trust, client, same_origin};
+pub use client::{RequestError, Trust, client, root_cause, same_origin};
 pub use proxy::{BadProxy, Proxies, ProxyVariables, is_loopback};
 pub use retry::{AttemptOutcome, RetryDecision, RetryPolicy, decide_retry, jitter, retry_after};
 pub use speed::{LeastSpeed, SpeedMeter, UploadMeter};

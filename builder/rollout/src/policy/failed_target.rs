@@ -71,7 +71,7 @@ impl Context<'_> {
 }
 
 /// What a machine ran before the target: its other deployment, or else what the machines of the pool ran
-/// last. None if that is no image of the pool.
+/// last. None if that is not an image of the pool.
 pub(crate) fn back_to(
     ctx: &Context<'_>,
     state: &MachineState<'_>,
