@@ -124,10 +124,11 @@ impl Machine {
         finish(&mut nsenter, stdin)
     }
 
-    /// What bootc answers to `bootc status --json`.
+    /// What bootc answers to `bootc status --json`. A bootc that waits for ostree's lock says so on
+    /// stdout before it answers.
     #[track_caller]
     pub fn status(&self) -> Value {
-        self.run("bootc status --json").ok().json()
+        self.run("bootc status --json | grep '^{'").ok().json()
     }
 
     /// The digest of the image that runs.
