@@ -1,7 +1,7 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
 //! `cargo bench --bench bench -- [rehearse] [program] [small] [big] [tree] [diff] [mounts] [copies] [many] [image]
-//! [containerfile] [prepared] [base-update] [corpus] [merging] [cluster] [pools] [machines]` runs only the named
+//! [containerfile] [prepared] [base-update] [corpus] [merging] [cluster] [pools] [machines] [rings]` runs only the named
 //! measurements, and `rehearse` uses a small base. Such a run writes no file: its stdout is the
 //! Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
 //! `race.rs` measures, `report.rs` writes the page; the other modules contain one measurement each.
@@ -46,6 +46,7 @@ mod report;
 mod whole_program;
 
 use fixture::Fixture;
+use machines::Order;
 use one_config::Rounds;
 use report::Report;
 
@@ -130,13 +131,15 @@ fn main() {
         };
         pools::measure(&fixture, counts, minute, &mut report);
     }
-    if wanted("machines") {
-        let (counts, minute) = if rehearse {
-            ([10, 20], Duration::from_secs(15))
-        } else {
-            ([100, 1000], Duration::from_secs(60))
-        };
-        machines::measure(&fixture, counts, minute, &mut report);
+    let (machines, minute) = if rehearse {
+        ([10, 20], Duration::from_secs(15))
+    } else {
+        ([100, 1000], Duration::from_secs(60))
+    };
+    for (name, order) in [("machines", Order::AnyMachine), ("rings", Order::Rings)] {
+        if wanted(name) {
+            machines::measure(&fixture, order, machines, minute, &mut report);
+        }
     }
     if !rehearse && chosen.is_empty() {
         let path = mosb_tests::repository().join("docs/performance.md");

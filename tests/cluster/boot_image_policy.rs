@@ -1,11 +1,16 @@
 //! What the ValidatingAdmissionPolicies of `deploy/boot-images-openshift` admit and refuse, on the
 //! real API server with a MachineConfiguration and an Infrastructure of our own making.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::deploy::rendered;
-use crate::rollout_rights::SOON;
 use mosb_tests::{Finished, node, wait};
+
+/// The API server looks for new kinds of parameters every 30 s, and applies a policy to them later
+/// while other tests use it.
+const SOON: Duration = Duration::from_secs(180);
 
 /// A cluster-scoped kind with any fields.
 fn kind(group: &str, kind: &str, plural: &str) -> Value {

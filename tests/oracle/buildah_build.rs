@@ -108,6 +108,20 @@ fn storage_without_mounts_makes_the_same_tree() {
     assert!(fixture.cache().join("buildah/store-vfs/vfs").is_dir());
 }
 
+/// A base without the label of sealed images.
+#[test]
+fn the_first_step_refuses_a_sealed_base() {
+    const SEAL: &str = "FROM base\nRUN mkdir -p /boot/EFI/Linux && touch /boot/EFI/Linux/6.1.efi\n";
+    let fixture = BuildahFixture::new();
+    let base = fixture.base();
+    let error = fixture.build(&plan(&config(), Some(SEAL), &base), &base, "image").unwrap_err();
+    let error = error.to_string();
+    let reason = "mosb: sealed-base: the base has a unified kernel, /boot/EFI/Linux/6.1.efi, ";
+    assert!(error.contains(reason), "{error}");
+    let sealed_again = format!("{SEAL}\nFROM configs\nRUN true\n");
+    fixture.build(&plan(&config(), Some(&sealed_again), &base), &base, "image").unwrap();
+}
+
 /// Becomes `nobody`, which gets additional user IDs only by newuidmap, with a copy of the program
 /// in its own home.
 const AS_UNPRIVILEGED: &str = "\

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use mosb_tests::{Api, Lab};
+use mosb_tests::{Api, Lab, finish, limited};
 
+use crate::rollout_cluster::objects::NAMESPACE;
 use crate::rollout_cluster::{CONFIG, RolloutCluster, mark, step};
 use crate::{controller_pod, guarded_pod};
 
@@ -24,6 +25,11 @@ fn the_only_machine_reboots_with_its_control_plane() {
     let cluster = RolloutCluster::start(&lab);
     let (node, machine) = (cluster.node(), lab.machine(0));
     let first = step("the first image", || cluster.image());
+    let bundle = cluster.mosb("support-bundle -o -").ok();
+    let mut tar = limited("tar");
+    tar.args(["-xzO", "--wildcards", &format!("*/logs/{NAMESPACE}/*.log")]);
+    let logs = finish(&mut tar, &bundle.stdout).ok().text();
+    assert!(logs.contains("the lease is held; reconciling"), "{logs}");
     cluster.annotate(CONFIG, "mosb.dev/rollout=stage");
     step("staged", || {
         cluster.wait(NODE, |node| mark(node, "mosb.dev/staged").contains(&first));

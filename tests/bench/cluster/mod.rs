@@ -27,6 +27,9 @@ use phases::{POINTS, Phases};
 /// An instruction that needs no program in the image.
 const CONTAINERFILE: &str = "FROM configs AS final\nLABEL site=bench\n";
 
+/// Makes no check of an image.
+const UNCHECKED: &str = "mosb.dev/checks=base-layers=off,architecture=off,size=off,packages-held=off,bootable=off,release=off,kubelet-skew=off";
+
 pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Report) {
     let mut cluster = Cluster::new("bench");
     let node = cluster.node;
@@ -64,6 +67,16 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
             started.borrow_mut().push(pod_started);
             took
         }),
+        Contender::new("in the cluster, without checks", rounds, || {
+            let annotate = |annotation: &str| {
+                let words = ["annotate", "machineosconfig", &cluster.pool, annotation];
+                node.kubectl(&words).ok();
+            };
+            annotate(UNCHECKED);
+            let total = site.round(&cluster, &cluster.pool).total();
+            annotate("mosb.dev/checks-");
+            total
+        }),
     ]);
     // The rest is measured without it.
     drop(customised);
@@ -78,13 +91,21 @@ pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Repor
     let mut table = Table::of_race(&times, "in the cluster");
     table.row(against(&times[0], "of the plain Job: until its process runs", started, rounds));
     report.table("cluster", table);
-    let [direct, on_prepared, by_hand, _] = &times[..] else { unreachable!("four contenders") };
+    let [direct, on_prepared, by_hand, _, unchecked] = &times[..] else {
+        unreachable!("five contenders")
+    };
     goals(built, report);
     report.at_most(
         "config of a customised pool vs. that of one that runs nothing, in a cluster",
         on_prepared.to(direct),
         1.2,
         "×",
+    );
+    report.at_most(
+        "checks, on a direct build's way to service",
+        direct.median().as_secs_f64() - unchecked.median().as_secs_f64(),
+        0.3,
+        "s",
     );
     eprintln!("cluster against by hand: {:.1}", direct.to(by_hand));
 

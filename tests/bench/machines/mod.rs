@@ -14,7 +14,7 @@ use crate::fixture::Fixture;
 use crate::pools::audit_log::{AuditLog, Request};
 use crate::pools::finish;
 use crate::pools::process::Controller;
-use crate::pools::site::{Site, ours, send, until};
+use crate::pools::site::{RINGS, Site, ours, send, until};
 use crate::report::{Report, Table, seconds};
 use fleet::{Fleet, HEARTBEAT_PARTS, ROLLOUT_NAMESPACE};
 use mosb_tests::COUNTED;
@@ -25,6 +25,31 @@ const MARK: &str = "machines";
 const CONFIG: (usize, u32) = (10_000, 1);
 /// How often a part of the machines reports its status.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// How the machines get the image.
+#[derive(Clone, Copy)]
+pub enum Order {
+    AnyMachine,
+    /// One ring after the other.
+    Rings,
+}
+
+impl Order {
+    /// The names of the two tables.
+    fn tables(self) -> [&'static str; 2] {
+        match self {
+            Self::AnyMachine => ["machines", "machines-idle"],
+            Self::Rings => ["rings", "rings-idle"],
+        }
+    }
+
+    fn many(self, machines: usize) -> String {
+        match self {
+            Self::AnyMachine => format!("{machines} machines"),
+            Self::Rings => format!("{machines} machines in 20 rings"),
+        }
+    }
+}
 
 /// The results for one number of machines.
 struct Stage {
@@ -49,7 +74,13 @@ impl Stage {
     }
 }
 
-pub fn measure(fixture: &Fixture, counts: [usize; 2], minute: Duration, report: &mut Report) {
+pub fn measure(
+    fixture: &Fixture,
+    order: Order,
+    counts: [usize; 2],
+    minute: Duration,
+    report: &mut Report,
+) {
     let site = Site::new(fixture);
     prepare(&site);
     let mut audit_log = AuditLog::of(&site.node);
@@ -64,13 +95,16 @@ pub fn measure(fixture: &Fixture, counts: [usize; 2], minute: Duration, report: 
         let image = format!("mosb.test/mosb@sha256:{:064}", 0);
         let controller =
             Controller::start(&site, COUNTED, &["--rollout", "--builder-image", &image]);
+        if let Order::Rings = order {
+            annotate(&site, pool, "mosb.dev/rollout-policy", RINGS);
+        }
         site.change(&names, CONFIG.1);
         finish(&site, &mut audit_log, 1);
         let fleet = Fleet::start(&site, count, &format!("sha256:{:064}", 1));
         audit_log.quiet();
         stages.push(roll_out(&site, &mut audit_log, &controller, &fleet, pool));
         if at + 1 == counts.len() {
-            idle(&mut audit_log, &controller, &fleet, count, minute, report);
+            idle(&mut audit_log, &controller, &fleet, order, minute, report);
         }
         drop(controller);
         audit_log.quiet();
@@ -79,7 +113,7 @@ pub fn measure(fixture: &Fixture, counts: [usize; 2], minute: Duration, report: 
         change(&site, "machineosconfigs", pool, &free);
         site.clear(MARK);
     }
-    report_stages(&stages, report);
+    report_stages(&stages, order, report);
 }
 
 /// Creates what the controllers of a cluster would: the accounts of pods.
@@ -98,8 +132,8 @@ fn change(site: &Site, kind: &str, name: &str, change: &Value) {
     site.runtime.block_on(send(&site.client, "PATCH", &target, body)).unwrap();
 }
 
-fn set_mode(site: &Site, pool: &str, mode: &str) {
-    let annotations = json!({ "mosb.dev/rollout": mode });
+fn annotate(site: &Site, pool: &str, annotation: &str, value: &str) {
+    let annotations = json!({ annotation: value });
     change(site, "machineosconfigs", pool, &json!({ "metadata": { "annotations": annotations } }));
 }
 
@@ -114,7 +148,7 @@ fn roll_out(
     let machines = fleet.machines();
     let processor = controller.seconds();
     let (start, clock) = (Timestamp::now(), Instant::now());
-    set_mode(site, pool, "stage");
+    annotate(site, pool, "mosb.dev/rollout", "stage");
     until("all machines to stage the image", || fleet.staged(&site.image) == machines);
     until("the Jobs to be deleted", || fleet.jobs() == 0);
     let staged = clock.elapsed();
@@ -125,7 +159,7 @@ fn roll_out(
         controller.peak()
     );
     let clock = Instant::now();
-    set_mode(site, pool, "automatic");
+    annotate(site, pool, "mosb.dev/rollout", "automatic");
     until("all machines to run the image", || fleet.rebooted(&site.image) == machines);
     until("the Jobs to be deleted", || fleet.jobs() == 0);
     let rolled = clock.elapsed();
@@ -167,7 +201,7 @@ fn idle(
     audit_log: &mut AuditLog,
     controller: &Controller,
     fleet: &Fleet<'_>,
-    machines: usize,
+    order: Order,
     minute: Duration,
     report: &mut Report,
 ) {
@@ -196,12 +230,12 @@ fn idle(
     ] {
         table.row([what.to_owned(), found]);
     }
-    report.table("machines-idle", table);
-    let what = format!("requests in an idle minute, {machines} machines");
+    report.table(order.tables()[1], table);
+    let what = format!("requests in an idle minute, {}", order.many(fleet.machines()));
     report.at_most(what, requests.len() as f64, 0.0, "");
 }
 
-fn report_stages(stages: &[Stage], report: &mut Report) {
+fn report_stages(stages: &[Stage], order: Order, report: &mut Report) {
     let mut table = Table::new([
         "machines",
         "all staged",
@@ -226,9 +260,9 @@ fn report_stages(stages: &[Stage], report: &mut Report) {
             format!("{:.0} MiB", stage.peak),
         ]);
     }
-    report.table("machines", table);
+    report.table(order.tables()[0], table);
     let [some, many] = stages else { unreachable!("one for each count") };
-    let what = format!("resident memory of the controller, {} machines", many.machines);
+    let what = format!("resident memory of the controller, {}", order.many(many.machines));
     report.at_most(what, many.peak, 160.0, "MiB");
     let more = many.machines as f64 / some.machines as f64;
     for (of, growth) in [
@@ -236,7 +270,8 @@ fn report_stages(stages: &[Stage], report: &mut Report) {
         ("writes", many.writes as f64 / some.writes as f64),
         ("processor time", many.processor / some.processor),
     ] {
-        let what = format!("growth from {} to {} machines, {of}", some.machines, many.machines);
+        let many = order.many(many.machines);
+        let what = format!("growth from {} to {many}, {of}", some.machines);
         report.at_most(what, growth / more, 1.2, "× linear");
     }
 }

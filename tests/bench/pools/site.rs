@@ -27,6 +27,8 @@ pub const RAW_NAMESPACE: &str = "raw";
 pub const AT_ONCE: usize = 16;
 /// Machines that stage an image at once.
 const STAGING: u32 = 50;
+/// The roll-out policy of twenty rings, in order of the ages of machines.
+pub const RINGS: &str = "rings";
 /// The timeout of every wait, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(900);
 const MACHINE: &str = "machineconfiguration.openshift.io";
@@ -109,7 +111,8 @@ impl Site {
         let registry = self.node.registry();
         let settings = json!({ "builderImage": format!("mosb.test/none@sha256:{:064}", 0),
             "imageRegistryBundles": { &registry.host_port: registry.ca_pem },
-            "rollout": { "stagingPerRegistry": STAGING } });
+            "rollout": { "stagingPerRegistry": STAGING },
+            "rolloutPolicies": { RINGS: { "rings": vec![json!({ "percent": 5 }); 19] } } });
         let secret = |name: &str, login: Value| {
             json!({ "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": { "name": name },
                 "stringData": { ".dockerconfigjson": login.to_string() } })

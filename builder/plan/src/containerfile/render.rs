@@ -24,6 +24,7 @@ sections! {
     EXTENSIONS_IMAGE = "15-extensions";
     BASE = "18-base";
     CONFIGS = "20-configs";
+    SEALED_BASE = "25-sealed";
     IGNITION = "30-ignition";
     PRESET = "40-preset";
     VAR_FILES = "45-var-files";
@@ -68,6 +69,10 @@ pub fn render(plan: &BuildPlan) -> Result<String, Error> {
         base = prepared.name;
     }
     text += &CONFIGS.fill(&[("base", &base)])?;
+    // Nobody has read the tree of the base.
+    if split.last.is_none() {
+        text += &SEALED_BASE.fill(&[])?;
+    }
     if plan.ignition.is_some() {
         text += &IGNITION.fill(&[])?;
     }

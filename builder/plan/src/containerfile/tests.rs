@@ -184,6 +184,8 @@ fn last_part_runs_on_image_with_the_rest() {
 #[test]
 fn what_refers_to_no_base_is_appended_unchanged() {
     let plain = text(request(json!({ "config": units() }), base(true, false))).unwrap();
+    // These may seal the image again.
+    let plain = plain.replace(include_str!("../../../../containerfiles/25-sealed"), "");
     for own in [
         "FROM q.io/t AS unused\n\nFROM configs\r\nRUN a",
         "RUN a\nRUN --mount=type=bind,from=$X,target=/x b",
