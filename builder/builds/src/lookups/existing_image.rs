@@ -73,8 +73,7 @@ async fn makes(
     let request = build_request(plan, config, &settings, resolver.cache.rendering)?;
     let _permit = resolver.limits.hosts(permit, hosts(&request, plan)).await?;
     let on_step = |step: &str| tracing::debug!("{step}");
-    let context =
-        PlanContext { client: registry_client.client(), trees: None, on_step: &on_step };
+    let context = PlanContext { client: registry_client.client(), trees: None, on_step: &on_step };
     let draft = resolve::draft(context, request).await?;
     if draft.draft.names().1 != lookup.build {
         // The inputs changed meanwhile.

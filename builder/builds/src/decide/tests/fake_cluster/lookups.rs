@@ -42,7 +42,10 @@ impl FakeCluster {
                         assert!(seen.lookup_results.plan.replace(answer).is_none(), "asked twice");
                     }
                     Lookup::Existing(lookup) => {
-                        assert_eq!(lookup.plan.containerfile, None, "only direct builds are compared");
+                        assert_eq!(
+                            lookup.plan.containerfile, None,
+                            "only direct builds are compared"
+                        );
                         assert!(lookup.plan.base.is_some(), "of the base that the build pinned");
                         let image =
                             lookup.plan.push.pinned(Digest::of(lookup.build.as_str().as_bytes()));
