@@ -18,6 +18,9 @@ use mosb_image::tree::BaseTree;
 use mosb_plan::image_checks::{Cluster, Contents, Facts, by_hand};
 use mosb_plan::plan::{self, Base, BaseName, BuildPlan, Method};
 
+/// Why nothing is known of an image.
+const RUNS_PROGRAMS: &str = "programs are run to make the image, so it is known once it is built; check it with mosb preflight then";
+
 /// Makes the checks with the settings in a file: ConfigMap `mosb-config`, or its `config.yaml`. `tree` is
 /// that of the base, or of the prepared base that the layer is put on.
 ///
@@ -32,7 +35,10 @@ pub async fn checks(
     let file = Input::File(file.to_owned());
     let read = spawn_blocking(move || settings(&file)).await;
     let settings = read.map_err(Error::stopped("reading"))??;
-    let image = planned_image(plan).await?;
+    let image = match plan.method {
+        Method::Direct | Method::Prepared(_) => Ok(planned_image(plan).await?),
+        Method::LastPart(_) | Method::Containerfile(_) => Err(RUNS_PROGRAMS),
+    };
     let contents = match tree.cloned() {
         Some(tree) => {
             // It may have 100,000 paths.
@@ -73,21 +79,13 @@ fn settings(file: &Input) -> Result<ClusterSettings> {
     Ok(ClusterSettings::parse(text)?)
 }
 
-/// The image of a plan whose one layer is written without running anything, or why it is not known.
-async fn planned_image(plan: &BuildPlan) -> Result<Result<Base, &'static str>> {
-    match plan.method {
-        Method::Direct | Method::Prepared(_) => {}
-        Method::LastPart(_) | Method::Containerfile(_) => {
-            return Ok(Err(
-                "programs are run to make the image, so it is known once it is built: check it with mosb preflight then",
-            ));
-        }
-    }
+/// The image of a plan whose one layer is written without running anything.
+async fn planned_image(plan: &BuildPlan) -> Result<Base> {
     let name = plan.build_name.to_string();
     let plan = plan.clone();
     let made = spawn_blocking(move || assemble(&plan)).await;
     let edited = made.map_err(Error::stopped("writing the layer"))??.edited;
     let base = BaseName::from_layout(edited.digest());
     let image = Base::new(base, name, None, &edited.manifest, &edited.config);
-    Ok(Ok(image.map_err(plan::Error::from)?))
+    Ok(image.map_err(plan::Error::from)?)
 }
