@@ -74,7 +74,7 @@ fn settings(file: &Input) -> Result<ClusterSettings> {
     };
     let text = match &object {
         Some(map) => map["data"][CONFIG_KEY].as_str().unwrap_or_default(),
-        None => &text,
+        None => text.as_str(),
     };
     Ok(ClusterSettings::parse(text)?)
 }
