@@ -10,7 +10,7 @@ use super::progress::BuildProgress;
 use crate::lookup::{ExistingLookup, Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::prepared_bases::PreparedUse;
-use mosb_api::{MachineOsBuild, labels};
+use mosb_api::{ImageBuilderType, MachineOsBuild, labels};
 use mosb_build::JobMethod;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status};
 use mosb_image::PinnedRef;
@@ -23,17 +23,23 @@ impl<'a> DecisionBuilder<'a> {
         [labels::REBUILD, labels::REBUILD_OF].iter().any(|key| annotations.contains_key(*key))
     }
 
-    /// The image in the registry that this build would make, before its first workload. Others than
-    /// direct builds give another image each time, so that there is nothing to compare.
+    /// The image in the registry that this build would make, before its first workload. Only a direct
+    /// build gives the same image each time, which can be compared.
     pub(super) fn existing_image(
         &self,
         build: &MachineOsBuild,
         planned: &Planned,
         attempt: u32,
     ) -> Result<Option<&'a Confirmed<PinnedRef>>, Lookup> {
-        let is_direct = planned.method == JobMethod::Direct
-            && method_of(build) == JobMethod::Direct
-            && prepared_use(build) == PreparedUse::Without;
+        let is_direct = match self.desired.builder {
+            ImageBuilderType::Job | ImageBuilderType::CustomPod => {
+                planned.method == JobMethod::Direct
+                    && method_of(build) == JobMethod::Direct
+                    && prepared_use(build) == PreparedUse::Without
+            }
+            // It supports only Containerfiles.
+            ImageBuilderType::OpenShiftImage => false,
+        };
         if attempt > 1 || !is_direct || build.metadata.annotation(labels::ANEW).is_some() {
             return Ok(None);
         }

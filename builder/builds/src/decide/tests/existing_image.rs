@@ -66,7 +66,7 @@ fn only_the_very_image_of_a_direct_build_is_taken() {
         fake.delete_build(&name);
     }
     fn nothing(_: &mut FakeCluster) {}
-    let all: [(&str, Change, Change, usize); 9] = [
+    let all: [(&str, Change, Change, usize); 10] = [
         ("it is there", nothing, delete_current, 0),
         (
             "the MachineOSConfig is made anew",
@@ -114,6 +114,12 @@ fn only_the_very_image_of_a_direct_build_is_taken() {
             1,
         ),
         ("a Containerfile", |fake| fake.containerfile("RUN true"), delete_current, 1),
+        (
+            "a builder of Containerfiles",
+            |fake| fake.annotate(labels::BUILDER, ImageBuilderType::OpenShiftImage.as_str()),
+            delete_current,
+            1,
+        ),
         ("a rebuild was asked for", nothing, |fake| fake.annotate(labels::REBUILD, ""), 1),
         (
             "it is being deleted",
