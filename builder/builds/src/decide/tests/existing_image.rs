@@ -2,7 +2,6 @@
 
 use super::fake_cluster::*;
 use super::rows::is_idle;
-use crate::*;
 use mosb_api::*;
 use mosb_cluster::status::EventReason;
 use mosb_types::ErrorClass;
