@@ -258,3 +258,42 @@ fn a_signal_ends_it_at_once() {
         assert_eq!(fs::read_dir(desk.mosb.tmp()).unwrap().count(), 0);
     }
 }
+
+#[test]
+fn plan_makes_the_checks_of_a_cluster() {
+    let desk = Desk::new();
+    let plan = |settings: &Value, more: &str| {
+        desk.write("settings.yaml", settings);
+        let line = "plan worker.yaml --base oci:base:os --checks settings.yaml";
+        let (code, plan) = desk.object(&format!("{line} {more}"));
+        let checks = plan["checks"].as_array().unwrap().iter();
+        let word = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+        let verdicts: Vec<String> =
+            checks.map(|one| format!("{} {}", word(one, "check"), word(one, "verdict"))).collect();
+        (code, verdicts)
+    };
+    let settings = json!({ "checks": { "maxSizeMiB": 1, "modes": { "release": "off" },
+        "own": { "lint": { "command": ["lint"] } } } });
+    let map = json!({ "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": { "name": "mosb-config" }, "data": { "config.yaml": settings.to_string() } });
+    // The base has the label of bootable images, and no kernel.
+    let all = [
+        "base-layers passed",
+        "bootable failed",
+        "architecture unknown",
+        "kubelet-skew unknown",
+        "packages-held passed",
+        "size passed",
+        "lint unknown",
+    ];
+    for settings in [&settings, &map] {
+        assert_eq!(plan(settings, ""), (0, all.map(str::to_owned).into()));
+    }
+    let blocks = json!({ "checks": { "modes": { "bootable": "block" } } });
+    assert_eq!(plan(&blocks, "").0, 1);
+    let (code, verdicts) = plan(&blocks, "--method containerfile");
+    assert!(verdicts.iter().all(|one| one.ends_with(" unknown")), "{verdicts:?}");
+    assert_eq!(code, 0, "what is not known blocks nothing");
+    let (code, error) = desk.object("plan worker.yaml --base oci:base:os --checks worker.yaml");
+    assert_eq!((code, &error["code"]), (2, &json!("bad-cluster-settings")), "{error:#}");
+}

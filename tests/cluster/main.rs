@@ -20,6 +20,7 @@ mod cluster_two_namespaces;
 mod cluster_user_namespaces;
 mod crds;
 mod deploy;
+mod existing_image;
 mod fault_cluster;
 mod fault_moments;
 mod fault_objects;

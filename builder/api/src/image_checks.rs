@@ -214,11 +214,22 @@ pub enum CheckVerdict {
     Outstanding,
 }
 
+impl CheckVerdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+            Self::Outstanding => "outstanding",
+        }
+    }
+}
+
 /// The result of one check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckResult {
-    /// A [`CheckName`], or the name of an own check.
+    /// The name of a built-in check, or of an own one.
     pub check: String,
     pub verdict: CheckVerdict,
     /// Of a failed check: one of a fixed, documented set of words.

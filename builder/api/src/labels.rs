@@ -153,6 +153,9 @@ pub const SAME_LAYER: &str = "mosb.dev/same-layer";
 /// Annotation of a MachineOSBuild that has the pool's pre-built image: it is what a build would
 /// have made (`true`).
 pub const RECOGNISED: &str = "mosb.dev/recognised";
+/// Annotation of a MachineOSBuild whose image is made although the registry has one: a rebuild was asked
+/// for, or that image is being deleted (`true`).
+pub const ANEW: &str = "mosb.dev/anew";
 /// Annotation of a MachineOSBuild: the digest of what machines need of its config beside the image. A
 /// build of another builder does not have it, and a roll-out of that one leaves all of it as it is.
 pub const MACHINE_PART: &str = "mosb.dev/machine-part";
@@ -179,7 +182,8 @@ pub const BUILD_ON: &str = "mosb.dev/build-on";
 /// Annotation of a MachineOSConfig: a rendered config whose image is built although machines can't
 /// take all of it on without a reinstallation.
 pub const ACCEPT_UNRECONCILABLE: &str = "mosb.dev/accept-unreconcilable";
-/// Annotation of a MachineOSConfig: UID of the build that a rebuild was asked for.
+/// Annotation of a MachineOSConfig: UID of the build that a rebuild was asked for, or whose image was
+/// deleted before it was wanted again.
 pub const REBUILD_OF: &str = "mosb.dev/rebuild-of";
 /// Annotation of a MachineOSConfig that mosb made for a pool with the label `layering-enabled`.
 pub const MADE_FOR_LABEL: &str = "mosb.dev/made-for-label";

@@ -125,6 +125,12 @@ impl MachineOsBuild {
         let label = self.metadata.labels.get(labels::PRE_BUILT_IMAGE);
         label.is_some_and(|label| label == "true")
     }
+
+    /// Whether the registry had its image already, so that no workload made it.
+    pub fn is_found(&self) -> bool {
+        let is_planned = self.metadata.annotation(labels::METHOD).is_some();
+        is_planned && self.status.builder.is_none() && self.status.image().is_some()
+    }
 }
 
 impl MachineOsBuildStatus {

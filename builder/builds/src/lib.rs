@@ -44,7 +44,8 @@ pub use decide::{Decision, decide};
 pub use log_archive::{ArchiveLogs, secret_name as log_secret_name};
 pub use logs::{Line as LogLine, archived_logs, check_logs, logs};
 pub use lookup::{
-    BaseInstead, ChecksLookup, ImageStatus, Lookup, LookupResults, PlanLookup, Planned, Pull,
+    BaseInstead, ChecksLookup, ExistingLookup, ImageStatus, Lookup, LookupResults, PlanLookup,
+    Planned, Pull,
 };
 pub use metrics::BuildMetrics;
 pub use observe::{Facts, observe};

@@ -27,6 +27,9 @@ pub enum Lookup {
         /// Additional pull credentials, for an image outside the push repository.
         pull: Pull,
     },
+    /// Whether the registry has the image that a direct build would make. Result:
+    /// [`LookupResults::existing`].
+    Existing(Box<ExistingLookup>),
     /// What the checks of an image find. Result: [`LookupResults::checks`].
     Checks(Box<ChecksLookup>),
     /// Which OS image a rendered config names. Result: [`LookupResults::os_image`].
@@ -40,7 +43,7 @@ impl Lookup {
     /// Whether more than the API server is asked.
     pub fn leaves_cluster(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Exists { .. } | Self::Checks(_) => true,
+            Self::Plan(_) | Self::Exists { .. } | Self::Existing(_) | Self::Checks(_) => true,
             Self::OsImage { .. } | Self::Result { .. } => false,
         }
     }
@@ -89,6 +92,14 @@ pub struct PlanLookup {
     pub recognise: Option<PinnedRef>,
 }
 
+/// A direct build whose image the registry may have already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExistingLookup {
+    pub build: BuildName,
+    /// What it was planned with; the base is pinned.
+    pub plan: PlanLookup,
+}
+
 /// What an image is checked with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChecksLookup {
@@ -124,6 +135,8 @@ pub struct BaseInstead {
 pub struct LookupResults {
     pub plan: Option<Result<Planned, Problem>>,
     pub exists: BTreeMap<PinnedRef, ImageStatus>,
+    /// Of [`Lookup::Existing`]: the image; `None` if the registry has no such image.
+    pub existing: BTreeMap<BuildName, Result<Option<Confirmed<PinnedRef>>, Problem>>,
     /// Of [`Lookup::Checks`].
     pub checks: BTreeMap<PinnedRef, Result<Vec<(CheckName, Verdict)>, Problem>>,
     /// Of [`Lookup::OsImage`]: the image, empty if the config names none.
@@ -140,6 +153,9 @@ impl LookupResults {
             Lookup::Plan(_) => self.plan = Some(Err(problem)),
             Lookup::Exists { image, .. } => {
                 self.exists.insert(image.clone(), ImageStatus::Unknown(problem));
+            }
+            Lookup::Existing(lookup) => {
+                self.existing.insert(lookup.build.clone(), Err(problem));
             }
             Lookup::Checks(lookup) => {
                 self.checks.insert(lookup.image.clone(), Err(problem));

@@ -69,6 +69,8 @@ pub enum PoolReason {
     Adopting(String),
     /// The pre-built image in service equals the one that would be built.
     Recognised(String),
+    /// The registry has the image that would be built.
+    Found(String),
     /// An earlier image is the desired one again.
     Reusing(String),
     /// A new build is created.
@@ -132,6 +134,7 @@ impl PoolReason {
             Self::UpToDate(_) => "up-to-date",
             Self::Adopting(_) => "adopting",
             Self::Recognised(_) => "recognised",
+            Self::Found(_) => "found",
             Self::Reusing(_) => "reusing",
             Self::Creating(_) => "creating",
             Self::Replacing(_) => "replacing",
@@ -175,6 +178,7 @@ impl PoolReason {
             | Self::UpToDate(_)
             | Self::Adopting(_)
             | Self::Recognised(_)
+            | Self::Found(_)
             | Self::Reusing(_)
             | Self::Creating(_)
             | Self::Replacing(_)
@@ -267,6 +271,9 @@ impl fmt::Display for PoolReason {
             ),
             Self::Recognised(image) => {
                 write!(f, "{image} is kept: it was built from the same configuration")
+            }
+            Self::Found(image) => {
+                write!(f, "{image} is taken: the registry has it, and it is what would be built")
             }
             Self::Reusing(image) => write!(f, "{image} was built before and is used again"),
             Self::Creating(build) => write!(f, "{build} is being created"),

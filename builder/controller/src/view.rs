@@ -47,9 +47,10 @@ pub enum PoolPhase {
 impl PoolView {
     pub fn phase(&self) -> PoolPhase {
         match &self.reason {
-            PoolReason::UpToDate(_) | PoolReason::Adopting(_) | PoolReason::Recognised(_) => {
-                PoolPhase::Ready
-            }
+            PoolReason::UpToDate(_)
+            | PoolReason::Adopting(_)
+            | PoolReason::Recognised(_)
+            | PoolReason::Found(_) => PoolPhase::Ready,
             PoolReason::Failed { .. } => PoolPhase::Failed,
             PoolReason::NotInService { gate: Gate::Checking(_), .. } => PoolPhase::Progressing,
             PoolReason::NotOptedIn

@@ -65,6 +65,9 @@ impl DecisionBuilder<'_> {
                     annotation(labels::METHOD, planned.method.as_str()),
                     annotation(labels::ATTEMPT, "1"),
                 ]);
+                if self.is_made_anew() {
+                    annotations.extend([annotation(labels::ANEW, "true")]);
+                }
                 let prepared = self.prepared_of_new_build(planned);
                 annotations.extend(prepared.map(|word| annotation(labels::PREPARED, word)));
                 if !reasons.is_empty() {

@@ -15,6 +15,7 @@
 //! | `adopt` | whether a build reuses the image in service |
 //! | `progress` | the next state of a build, from the state of its workload |
 //! | `prepared_base` | what a build that must run something is made on |
+//! | `existing_image` | whether a direct build needs no workload, as the registry has its image |
 //! | `start_workload` | which objects are created before a workload |
 //! | `finish_attempt` | the result of a build, from the end of its workload |
 //! | `promotion` | whether the image of a build comes into service |
@@ -36,6 +37,7 @@ mod attempt_failure;
 mod component;
 mod create_build;
 mod desired_build;
+mod existing_image;
 mod finish_attempt;
 mod live_from;
 mod opt_in;
@@ -339,6 +341,7 @@ fn needs(lookup: Lookup) -> Decision {
         Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
         Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
         Lookup::Checks(lookup) => PoolReason::Checking(lookup.image.to_string()),
+        Lookup::Existing(lookup) => PoolReason::Preparing(lookup.build.to_string()),
         Lookup::Result { build } => PoolReason::Preparing(build.to_string()),
     };
     Decision::looking_up(lookup, reason)

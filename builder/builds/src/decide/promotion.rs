@@ -30,7 +30,7 @@ use mosb_cluster::status::{
     ConditionUpdate, EventReason, IMAGE_CHECKED, IMAGE_IN_SERVICE, camel_case,
 };
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::image_checks::{CheckFailure, Verdict};
+use mosb_plan::image_checks::Verdict;
 use mosb_reconcile::waits::IMAGE_RECHECK;
 use mosb_reconcile::write::Patch;
 use mosb_types::canonical_json;
@@ -168,18 +168,6 @@ impl CheckPolicy<'_> {
     }
 }
 
-fn result_of((name, verdict): &(CheckName, Verdict)) -> CheckResult {
-    let (verdict, code, message) = match verdict {
-        Verdict::Passed(message) => (CheckVerdict::Passed, None, message.clone()),
-        Verdict::Unknown(why) => (CheckVerdict::Unknown, None, why.clone()),
-        Verdict::Failed(CheckFailure { code, message, remedy }) => {
-            (CheckVerdict::Failed, Some((*code).to_owned()), format!("{message}; {remedy}"))
-        }
-    };
-    let (check, mode) = (name.as_str().to_owned(), CheckMode::Warn);
-    CheckResult { check, verdict, code, message, mode, overridden: false, job: None }
-}
-
 impl<'a> DecisionBuilder<'a> {
     /// Whether the image of a build may be in service; none without an image that has a digest. Its
     /// checks are made if that depends on them.
@@ -284,7 +272,11 @@ impl<'a> DecisionBuilder<'a> {
         let found = self.snapshot.lookup_results.checks.get(image);
         let found = found.ok_or_else(|| self.checks_lookup(build, image, checks))?;
         Ok(match found {
-            Ok(found) => Some(found.iter().map(result_of).collect()),
+            Ok(found) => {
+                let result =
+                    |(name, verdict): &(CheckName, Verdict)| verdict.result(*name, CheckMode::Warn);
+                Some(found.iter().map(result).collect())
+            }
             Err(problem) => {
                 self.problem(problem);
                 None

@@ -110,19 +110,28 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// The plan lookup; for an existing build, with its pinned base and method.
+    /// The lookup of [`Self::plan_inputs`].
     pub(super) fn plan_lookup(
         &self,
         build: Option<&MachineOsBuild>,
         builder: ImageBuilderType,
     ) -> Lookup {
+        Lookup::Plan(Box::new(self.plan_inputs(build, builder)))
+    }
+
+    /// The inputs of a plan; for an existing build, with its pinned base and method.
+    pub(super) fn plan_inputs(
+        &self,
+        build: Option<&MachineOsBuild>,
+        builder: ImageBuilderType,
+    ) -> PlanLookup {
         let desired = &self.desired;
         let annotation = |key| build.and_then(|build| build.metadata.annotation(key));
         let method = annotation(labels::METHOD);
         let direct = mosb_build::JobMethod::Containerfile;
         let compare =
             self.in_service().filter(|_| build.is_none() || desired.build_on == BuildOn::OsChange);
-        Lookup::Plan(Box::new(PlanLookup {
+        PlanLookup {
             pool: desired.pool.clone(),
             rendered: desired.rendered.clone(),
             containerfile: desired.containerfile.clone(),
@@ -141,7 +150,7 @@ impl<'a> DecisionBuilder<'a> {
                 None => self.recognisable().map(|(_, image)| image),
                 Some(_) => None,
             },
-        }))
+        }
     }
 
     /// Selects the build of this name, or creates it.
@@ -181,6 +190,7 @@ impl<'a> DecisionBuilder<'a> {
             if let Some(reason) = self.blocked_by_degraded_pool() {
                 return Ok(reason);
             }
+            self.note_deleted_image(build);
             self.delete_build(
                 build,
                 "its image no longer exists, or is for another config or base",
@@ -188,6 +198,17 @@ impl<'a> DecisionBuilder<'a> {
             return Ok(PoolReason::Replacing(name.to_owned()));
         }
         self.advance_as_wanted(build)
+    }
+
+    /// Notes that the image of a build is deleted, or about to be: the registry may still have it, and
+    /// the next build of this name must not take it.
+    fn note_deleted_image(&mut self, build: &MachineOsBuild) {
+        let (metadata, uid) = (&self.config.metadata, build.metadata.uid());
+        if is_image_deleted(build) && metadata.annotation(labels::REBUILD_OF) != Some(uid) {
+            let mut patch = Patch::default();
+            patch.set(labels::REBUILD_OF, uid);
+            self.actions.push(object::patch(kinds::MACHINE_OS_CONFIG, metadata, patch));
+        }
     }
 
     /// Advances a build, and records on it that it matches the desired state.

@@ -91,6 +91,9 @@ impl<'a> DecisionBuilder<'a> {
                 return same(reason);
             }
         }
+        if let Some(image) = self.existing_image(build, planned, attempt)? {
+            return Ok(self.take_existing(build, image));
+        }
         if attempt == 1 {
             let note = format!(
                 "building {} for pool {}",

@@ -5,6 +5,8 @@
 
 mod build_request;
 mod builders;
+mod direct_image;
+mod existing_image;
 mod image_checks;
 mod os_change;
 mod packages;
@@ -61,6 +63,12 @@ pub async fn resolve(
                 let found = resolver.limits.with_timeout(|| image.to_string(), asked).await;
                 LookupResult::Exists(image.clone(), found)
             }
+            Lookup::Existing(lookup) => {
+                let asked = Box::pin(existing_image::find(resolver, lookup));
+                let what = || format!("{}:{}", lookup.plan.push, lookup.build.tag());
+                let found = resolver.limits.with_timeout(what, asked).await;
+                LookupResult::Existing(lookup.build.clone(), found)
+            }
             Lookup::Checks(lookup) => {
                 let asked = image_checks::verdicts(resolver, lookup);
                 let what = || format!("checks of {}", lookup.image);
@@ -101,6 +109,19 @@ pub async fn resolve(
                     Err(error) => ImageStatus::Unknown(unknown_image(error.into_problem()?)),
                 };
                 snapshot.lookup_results.exists.insert(image, status);
+            }
+            LookupResult::Existing(build, found) => {
+                // The build goes on without the answer, so it does not wait for other lookups either.
+                let found = found.map_err(|error| {
+                    error.into_problem().unwrap_or_else(|hosts| Problem::of_busy(&hosts))
+                });
+                if let Err(Problem { reason, message, .. }) = &found {
+                    tracing::info!(
+                        reason,
+                        "{build}: it is not known whether the registry has its image already, so a Job builds it: {message}"
+                    );
+                }
+                snapshot.lookup_results.existing.insert(build, found);
             }
             LookupResult::Checks(image, found) => {
                 let found = match found {
@@ -188,6 +209,7 @@ async fn result(resolver: &Resolver, build: &BuildName) -> Result<Option<JobResu
 enum LookupResult {
     Plan(Result<Box<(Planned, Arc<CachedPlan>)>, LookupError>),
     Exists(PinnedRef, Result<Option<Confirmed<PinnedRef>>, LookupError>),
+    Existing(BuildName, Result<Option<Confirmed<PinnedRef>>, LookupError>),
     Checks(PinnedRef, Result<Vec<(CheckName, Verdict)>, LookupError>),
     OsImage(RenderedName, Result<String, LookupError>),
     Result(BuildName, Result<Option<JobResult>, LookupError>),

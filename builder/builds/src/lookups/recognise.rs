@@ -1,26 +1,22 @@
 //! Recognises a pre-built image as equal to what would be built: made by mosb, directly, from the
 //! same MachineConfigs on the release's own base.
 //!
-//! Its label is only checked to save work: the image assembled here must have the same digest. That
-//! needs the base's tree, which is never computed here, because a base may be hostile and large. If
-//! no build has recorded the tree, a Job builds the image again.
+//! Its label is only checked to save work: the image [assembled here](super::direct_image) must have
+//! the same digest. If that can't be done, a Job builds the image again.
 
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
 use super::build_request::build_request;
+use super::direct_image::direct_digest;
 use super::{Resolver, unknown_image};
 use crate::lookup::PlanLookup;
-use crate::observe::recorded_tree;
 use mosb_api::cluster_settings::Proxy;
 use mosb_api::{ClusterSettings, RenderedConfig, labels};
 use mosb_build::NamedSecret;
-use mosb_build::direct::assemble;
 use mosb_build::resolve::{self, PlanContext};
 use mosb_image::PinnedRef;
-use mosb_plan::plan::Method;
 use mosb_reconcile::Problem;
-use mosb_registry::{Client, Resolved, Source, tree_image};
+use mosb_registry::{Client, Resolved, Source};
 use mosb_render::without_components;
 use mosb_types::ErrorClass;
 
@@ -124,42 +120,11 @@ async fn is_direct_build_of(
     let context = PlanContext { client, trees: None, on_step: &|step| tracing::debug!("{step}") };
     let build_request = build_request(&plain, config.clone(), settings, false)?;
     let resolved_draft = resolve::draft(context, build_request).await?;
-    let draft = &resolved_draft.draft;
-    if draft.names().0.hex() != inputs || !draft.needs_tree() {
+    if resolved_draft.draft.names().0.hex() != inputs {
         return Ok(false);
     }
-    let base = resolved_draft.base.manifest;
-    let pool = lookup.pool.as_str();
-    let Some(tree) = recorded_tree(&resolver.cache, pool, &lookup.push, &base) else {
-        tracing::info!(
-            "{image} may equal the planned image, but no build for such a pool recorded the tree of base {base}; a Job builds it"
-        );
-        return Ok(false);
-    };
-    let tree = tree_image::pull(client, &tree, &base).await;
-    let tree = match tree {
-        Ok(Some(tree)) => tree,
-        Ok(None) => {
-            tracing::info!(
-                "{image} may equal the planned image, but another version of mosb recorded the tree of base {base}; a Job builds it"
-            );
-            return Ok(false);
-        }
-        Err(warning) => {
-            tracing::info!(
-                "{}; {image} is not recognised, and a Job builds the image",
-                warning.message
-            );
-            return Ok(false);
-        }
-    };
-    let plan = resolve::finish_with_tree(context, resolved_draft, tree).await?.plan;
-    if plan.method != Method::Direct {
-        return Ok(false);
-    }
-    let made = spawn_blocking(move || assemble(&plan)).await;
-    let made = made.expect("writing a layer does not panic")?;
-    Ok(made.edited.digest() == image.digest())
+    let made = direct_digest(resolver, context, resolved_draft, lookup, image).await?;
+    Ok(made == Some(image.digest()))
 }
 
 #[cfg(test)]

@@ -11,6 +11,10 @@ use mosb_api::{
 use mosb_image::PinnedRef;
 use mosb_registry::Confirmed;
 
+/// Message of the condition `Succeeded` of a build whose image was in the registry before.
+const FOUND_MESSAGE: &str =
+    "Build Ready: the registry had this very image already, so nothing was built";
+
 /// The workload, as the status of a build names it.
 ///
 /// `relatedObjects` and `builder.job` can't name objects of the core group, so for a Pod only the
@@ -34,6 +38,8 @@ pub enum BuildPhase<'a> {
         workload: Option<&'a WorkloadRef>,
         image: &'a Confirmed<PinnedRef>,
     },
+    /// A registry had the image that the build would have made, and confirmed it.
+    Found(&'a Confirmed<PinnedRef>),
     Failed {
         workload: Option<&'a WorkloadRef>,
         message: &'a str,
@@ -47,7 +53,7 @@ impl BuildPhase<'_> {
         match self {
             Self::Prepared(_) => BuildCondition::Prepared,
             Self::Building(_) => BuildCondition::Building,
-            Self::Succeeded { .. } => BuildCondition::Succeeded,
+            Self::Succeeded { .. } | Self::Found(_) => BuildCondition::Succeeded,
             Self::Failed { .. } => BuildCondition::Failed,
             Self::Interrupted => BuildCondition::Interrupted,
         }
@@ -57,7 +63,7 @@ impl BuildPhase<'_> {
         match self {
             Self::Prepared(workload) | Self::Building(workload) => Some(workload),
             Self::Succeeded { workload, .. } | Self::Failed { workload, .. } => *workload,
-            Self::Interrupted => None,
+            Self::Found(_) | Self::Interrupted => None,
         }
     }
 }
@@ -78,6 +84,7 @@ pub fn build_status(
     let mut status = old.clone();
     let message = match phase {
         BuildPhase::Failed { message, .. } => message,
+        BuildPhase::Found(_) => FOUND_MESSAGE,
         _ => state.message(),
     };
     status.conditions = conditions(&old.conditions, state, message, now);
@@ -100,7 +107,7 @@ pub fn build_status(
         let end = || Time(whole(now).max(earliest));
         status.build_end.get_or_insert_with(end);
     }
-    if let BuildPhase::Succeeded { image, .. } = phase {
+    if let BuildPhase::Succeeded { image, .. } | BuildPhase::Found(image) = phase {
         status.digested_image_push_spec = image.value().to_string();
     }
     status
@@ -217,6 +224,16 @@ mod tests {
             &MachineOsBuildStatus::default(),
             BuildPhase::Succeeded { workload: None, image: &image },
             half,
+        );
+        let found = BuildPhase::Found(&image);
+        let found = build_status(&MachineOsBuildStatus::default(), found, half);
+        let message = |status: &MachineOsBuildStatus| {
+            condition(&status.conditions, "Succeeded").unwrap().message.clone()
+        };
+        assert_eq!((&*message(&adopted), &*message(&found)), ("Build Ready", FOUND_MESSAGE));
+        assert_eq!(
+            MachineOsBuildStatus { conditions: adopted.conditions.clone(), ..found },
+            adopted
         );
         assert_eq!(adopted.builder, None);
         assert_eq!((&adopted.build_start, &adopted.build_end), (&None, &None));

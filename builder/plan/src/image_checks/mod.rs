@@ -6,6 +6,7 @@
 //!
 //! A new check is one function, and its name in [`CheckName`].
 
+mod by_hand;
 mod contents;
 mod release;
 
@@ -14,10 +15,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::plan::Base;
+pub use by_hand::by_hand;
 pub use contents::{Contents, KubernetesMinor};
 pub use release::{Cluster, release};
 
-use mosb_api::image_checks::CheckName;
+use mosb_api::image_checks::{CheckMode, CheckName, CheckResult, CheckVerdict};
 use mosb_image::Platform;
 
 /// What the checks are made of. A text instead of a fact says why it is not known.
@@ -48,6 +50,21 @@ pub enum Verdict {
     Failed(CheckFailure),
     /// What it needs is not known: why.
     Unknown(String),
+}
+
+impl Verdict {
+    /// The result of this check, as it is recorded and printed.
+    pub fn result(&self, name: CheckName, mode: CheckMode) -> CheckResult {
+        let (verdict, code, message) = match self {
+            Self::Passed(message) => (CheckVerdict::Passed, None, message.clone()),
+            Self::Unknown(why) => (CheckVerdict::Unknown, None, why.clone()),
+            Self::Failed(CheckFailure { code, message, remedy }) => {
+                (CheckVerdict::Failed, Some((*code).to_owned()), format!("{message}; {remedy}"))
+            }
+        };
+        let check = name.as_str().to_owned();
+        CheckResult { check, verdict, code, message, mode, overridden: false, job: None }
+    }
 }
 
 /// Why an image should not be used, and what to do.

@@ -2,6 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::plan::BaseName;
+use mosb_api::OwnCheck;
+use mosb_api::image_checks::ImageCheckSettings;
 use mosb_image::{DiffId, Digest};
 
 const STOCK: &str =
@@ -337,4 +339,49 @@ fn bootable_image_has_kernel_and_no_seal() {
         let unread = Facts { contents: Err("not read"), ..facts };
         assert_eq!(word(&check(CheckName::Bootable, unread)), "passed");
     }
+}
+
+#[test]
+fn list_by_hand_names_what_only_clusters_know() {
+    let base = labelled(json!({ "containers.bootc": "1" }));
+    let contents = Contents::default();
+    let cluster = Cluster::default();
+    let platform = "linux/arm64".parse().unwrap();
+    let held = BTreeMap::new();
+    let facts = Facts {
+        image: &base,
+        base: Ok(&base),
+        contents: Ok(&contents),
+        platform: Ok((&platform, "--platform says")),
+        cluster: &cluster,
+        stock: Err("it is not read"),
+        kubernetes: Err("no cluster is asked"),
+        held_packages: &held,
+        max_size_mib: Some(1),
+    };
+    let own = [("lint".to_owned(), OwnCheck::default())].into();
+    let modes = [(CheckName::KubeletSkew, CheckMode::Off), (CheckName::Bootable, CheckMode::Block)];
+    let settings = ImageCheckSettings { modes: modes.into(), own, ..ImageCheckSettings::default() };
+    let of = |facts: Result<Facts<'_>, &str>| -> Vec<_> {
+        let results = by_hand(facts, &settings).into_iter();
+        results.map(|one| (one.check.clone(), one.verdict.as_str(), one.is_blocking())).collect()
+    };
+    let want = |verdicts: [(&str, &'static str, bool); 7]| -> Vec<_> {
+        verdicts.map(|(check, verdict, blocks)| (check.to_owned(), verdict, blocks)).into()
+    };
+    assert_eq!(
+        of(Ok(facts)),
+        want([
+            ("base-layers", "passed", false),
+            ("bootable", "failed", true),
+            ("architecture", "failed", true),
+            ("release", "unknown", false),
+            ("packages-held", "passed", false),
+            ("size", "passed", false),
+            ("lint", "unknown", false),
+        ])
+    );
+    let names =
+        ["base-layers", "bootable", "architecture", "release", "packages-held", "size", "lint"];
+    assert_eq!(of(Err("it is not built")), want(names.map(|name| (name, "unknown", false))));
 }

@@ -35,6 +35,9 @@ pub struct BuildView {
     /// `direct` or `containerfile`; none if the MachineOSBuild is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
+    /// Whether the registry had the image already, so that nothing was built; only if it had.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub found: bool,
     /// Digest of what its machines need beside the image; none if that is not recorded.
     #[serde(skip)]
     pub machine_part: Option<Digest>,
@@ -140,6 +143,7 @@ fn of_build(build: &MachineOsBuild) -> BuildView {
         base: annotation(labels::BASE),
         os: OsSummary::of(metadata),
         method: annotation(labels::METHOD),
+        found: build.is_found(),
         machine_part: metadata.annotation(labels::MACHINE_PART).and_then(|part| part.parse().ok()),
         image: status.image().map(str::to_owned),
         state: status.state().map(|state| state.as_str().to_owned()),

@@ -1,6 +1,7 @@
 mod archive_logs;
 mod component;
 mod events;
+mod existing_image;
 mod failure;
 mod fake_cluster;
 mod fake_seed;

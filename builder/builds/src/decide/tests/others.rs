@@ -200,6 +200,7 @@ fn a_pre_built_image_is_no_base() {
                 && base.stock.as_deref() == Some("quay.io/release/os@sha256:01")
         }),
         Lookup::Exists { .. }
+        | Lookup::Existing(_)
         | Lookup::Checks(_)
         | Lookup::OsImage { .. }
         | Lookup::Result { .. } => false,

@@ -24,6 +24,8 @@ enum Deed {
     Base(u32),
     Builder(ImageBuilderType),
     Problem(u8),
+    /// Whether builds find their images in the registry.
+    Existing(u8),
     RunJob,
     Succeed,
     Fail(u8),
@@ -65,6 +67,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (0u32..2).prop_map(Base),
         1 => prop::sample::select(&ImageBuilderType::ALL[..]).prop_map(Builder),
         1 => (0u8..3).prop_map(Problem),
+        1 => (0u8..3).prop_map(Existing),
         3 => Just(RunJob),
         4 => Just(Succeed),
         2 => (0u8..4).prop_map(Fail),
@@ -134,6 +137,8 @@ fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
         Deed::Problem(0) => fake.problem = None,
         Deed::Problem(1) => fake.problem = Some(problem(ErrorClass::Transient, "away")),
         Deed::Problem(_) => fake.problem = Some(problem(ErrorClass::InvalidInput, "wrong")),
+        Deed::Existing(2) => fake.existing = Err(problem(ErrorClass::Transient, "away")),
+        Deed::Existing(n) => fake.existing = Ok(*n == 1),
         Deed::RunJob if fake.has_begun() => fake.run(),
         Deed::Succeed if fake.has_begun() => fake.succeed(),
         Deed::Fail(n) if fake.has_begun() => {

@@ -142,6 +142,7 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
     let pinned = fake.asked.iter().rev().find_map(|lookup| match lookup {
         Lookup::Plan(plan) => plan.base.clone(),
         Lookup::Exists { .. }
+        | Lookup::Existing(_)
         | Lookup::Checks(_)
         | Lookup::OsImage { .. }
         | Lookup::Result { .. } => None,

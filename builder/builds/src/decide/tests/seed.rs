@@ -156,6 +156,7 @@ fn the_next_change_is_built_on_the_releases_own_image() {
                 instead.of.contains(SEED) && instead.stock.as_deref() == Some(STOCK)
             }
             Lookup::Exists { .. }
+            | Lookup::Existing(_)
             | Lookup::Checks(_)
             | Lookup::OsImage { .. }
             | Lookup::Result { .. } => false,

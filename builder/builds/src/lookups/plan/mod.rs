@@ -151,7 +151,10 @@ pub(super) async fn plan(
 }
 
 /// The registries that the plan uses.
-fn hosts(build_request: &BuildRequest<Unresolved>, lookup: &PlanLookup) -> BTreeSet<String> {
+pub(super) fn hosts(
+    build_request: &BuildRequest<Unresolved>,
+    lookup: &PlanLookup,
+) -> BTreeSet<String> {
     let base = build_request.base.image.as_ref().and_then(|base| match base {
         Source::Registry(image) => Some(image.repo()),
         _ => None,

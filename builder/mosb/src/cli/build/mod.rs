@@ -82,7 +82,8 @@ impl Build {
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
         if self.dry_run {
             let Self { inputs, output, previous, .. } = self;
-            let planned = PlanCommand { inputs, output: Some(output), previous };
+            let output = Some(output);
+            let planned = PlanCommand { inputs, output, previous, checks: None };
             return planned.print(session, Commands::Listed).await;
         }
         let (context, settings) = (session.clients()?, &session.settings);

@@ -7,6 +7,7 @@ use crate::cli::Result;
 use crate::cli::context::CliContext;
 use mosb_build::buildah;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPlan, Trees};
+use mosb_image::tree::BaseTree;
 use mosb_plan::containerfile;
 use mosb_plan::plan::{BuildPlan, BuildRequest, Method};
 use mosb_registry::{Resolved, Target, base_tree};
@@ -22,6 +23,7 @@ pub struct PlannedBuild {
     pub prepared: Option<Resolved>,
     /// The tree of the base or prepared base, if it was needed.
     pub tree: Option<BaseTreeUse>,
+    pub base_tree: Option<BaseTree>,
     /// The buildah of this machine, if one is needed and installed.
     pub buildah: Option<buildah::Version>,
 }
@@ -81,6 +83,7 @@ pub async fn complete(
         On::Base | On::ToMake(_) => resolve::finish(planning, drafted).await?,
     };
     let ResolvedPlan { mut plan, base, prepared, tree, .. } = resolved;
+    let base_tree = tree.as_ref().map(|obtained| obtained.tree.clone());
     let used = tree.map(|obtained| {
         let source = match obtained.source {
             base_tree::TreeSource::Cache => TreeSource::Cache,
@@ -99,7 +102,7 @@ pub async fn complete(
     warnings.extend(unused_options(&plan.method, shown.as_ref(), options));
     plan.warnings.extend(warnings);
     plan.warnings.dedup();
-    Ok(PlannedBuild { plan, base, prepared, tree: used, buildah })
+    Ok(PlannedBuild { plan, base, prepared, tree: used, base_tree, buildah })
 }
 
 /// Warnings about options that a build without buildah ignores.

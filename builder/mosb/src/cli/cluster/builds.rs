@@ -80,7 +80,7 @@ impl Object for BuildList {
                 short(build.image.as_deref()),
                 build.config.clone(),
                 short(build.base.as_deref()),
-                or_none(build.method.as_deref()),
+                method_of_build(build),
                 age(build.time, self.now),
                 state_of_build(build),
                 names(&build.staged_on),
@@ -91,6 +91,12 @@ impl Object for BuildList {
         page.headed_table(&head, rows);
         page.into_text()
     }
+}
+
+fn method_of_build(build: &BuildView) -> String {
+    let found = build.found.then_some("found");
+    let words: Vec<&str> = build.method.as_deref().into_iter().chain(found).collect();
+    or_none((!words.is_empty()).then(|| words.join(", ")).as_deref())
 }
 
 fn state_of_build(build: &BuildView) -> String {

@@ -1,7 +1,10 @@
 //! `mosb plan`, and `mosb build --dry-run`.
 
+mod checks;
 mod text;
 pub mod view;
+
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -15,6 +18,7 @@ use super::context::Session;
 use super::diff::{Operand, change, operand};
 use super::settings::Format;
 use super::{ExitCode, Result, output};
+use mosb_api::image_checks::CheckResult;
 use mosb_api::yaml;
 use mosb_build::buildah::ContainerBuild;
 use mosb_plan::plan::{BuildPlan, Method};
@@ -38,6 +42,9 @@ pub struct PlanCommand {
     /// The config or image that machines have: shows what this one costs them
     #[arg(long, value_name = "CONFIG|IMAGE", value_parser = operand)]
     pub previous: Option<Operand>,
+    /// Make the checks of a cluster, as far as they need none, with the settings in this file: ConfigMap mosb-config, or its config.yaml. Exit code 1 if one would keep the image out of service
+    #[arg(long, value_name = "FILE")]
+    pub checks: Option<PathBuf>,
 }
 
 /// Whether the programs that a build would run are listed.
@@ -89,7 +96,7 @@ impl PlanCommand {
         };
         let prepared = on.shown();
         let completing = complete(planning, drafted, on, &request, &options, target).await?;
-        let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
+        let PlannedBuild { mut plan, tree, base_tree, base, buildah, prepared: lower } = completing;
         plan.warnings.extend(warnings);
         // The space of another machine is unknown.
         if !runs_elsewhere && buildah.is_some() {
@@ -129,7 +136,16 @@ impl PlanCommand {
                     }
                     None => None,
                 };
-                let mut shown = Plan { commands, stages, change, ..Plan::new(&plan, target, tree) };
+                let checks = match &self.checks {
+                    Some(file) => {
+                        let platform = self.inputs.platform.as_ref();
+                        checks::checks(&plan, base_tree.as_ref(), platform, file).await?
+                    }
+                    None => Vec::new(),
+                };
+                let is_blocked = checks.iter().any(CheckResult::is_blocking);
+                let mut shown =
+                    Plan { commands, stages, change, checks, ..Plan::new(&plan, target, tree) };
                 // On the tree of the prepared base, it may have turned out that all is run at once.
                 if plan.prepared.is_some() || to_make.is_some() {
                     let has_last = split.last.is_some();
@@ -139,6 +155,7 @@ impl PlanCommand {
                     shown.stages.iter_mut().for_each(PlannedStage::set_prepared_once);
                 }
                 output::print(format, &shown)?;
+                return Ok(is_blocked.into());
             }
         }
         Ok(0)

@@ -6,6 +6,7 @@ use crate::cli::diff::{cost_lines, os_text};
 use crate::cli::files::{COLUMNS, path_row};
 use crate::cli::output::Object;
 use crate::cli::page::{Align, Page, count, size};
+use mosb_api::image_checks::CheckResult;
 use mosb_plan::containerfile::Part;
 
 impl Object for Plan {
@@ -55,6 +56,10 @@ impl Object for Plan {
             if let Some(os) = &change.os {
                 os_text::sections(&mut page, os);
             }
+        }
+        if !self.checks.is_empty() {
+            page.section("Checks before the image comes into service (docs/checks.md)");
+            page.table(&[Align::Left; 3], &self.checks.iter().map(check_row).collect::<Vec<_>>());
         }
         self.image_section(&mut page);
         page.into_text()
@@ -129,6 +134,12 @@ impl Plan {
         page.pairs(&pairs);
         page.labels(&self.labels);
     }
+}
+
+/// Verdict, name, what a failed one does, message.
+fn check_row(check: &CheckResult) -> Vec<String> {
+    let words = [check.verdict.as_str(), &check.check, check.mode.as_str(), &check.message];
+    words.map(str::to_owned).into()
 }
 
 fn stages_section(page: &mut Page, stages: &[PlannedStage]) {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::cli::build::result::{BaseTreeUse, PinnedBase, PreparedUse};
 use crate::cli::diff::Side;
 use crate::cli::files::PathEntry;
+use mosb_api::image_checks::CheckResult;
 use mosb_image::Digest;
 use mosb_plan::containerfile::{AtLine, Hint, Part, Split, SplitStage};
 use mosb_plan::plan::diff::{ChangeCost, OsDiff};
@@ -75,6 +76,10 @@ pub struct Plan {
     /// With `--previous`: what the change costs machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<PlannedChange>,
+    /// With `--checks`: what the checks before service find, except those that are off.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub checks: Vec<CheckResult>,
     /// The units whose `[Install]` links are made or removed.
     pub preset_units: Vec<String>,
     /// With `build --dry-run`: the programs that a build would run.
@@ -194,6 +199,7 @@ impl Plan {
                 paths,
             }),
             change: None,
+            checks: Vec::new(),
             preset_units: plan.preset_units.clone(),
             commands: Vec::new(),
             added: plan.added.clone(),

@@ -5,7 +5,9 @@ use super::{BUILD, RENDERED, digest, hex, looks_like};
 use crate::cli::build::result::*;
 use crate::cli::diff::Side;
 use crate::cli::plan::view::*;
+use mosb_api::image_checks::{CheckMode, CheckName, CheckResult};
 use mosb_plan::containerfile::Part;
+use mosb_plan::image_checks::{CheckFailure, Verdict};
 use mosb_types::Finding;
 
 fn pinned() -> PinnedBase {
@@ -50,6 +52,7 @@ fn plan() -> Plan {
         annotations: [("org.opencontainers.image.base.digest".to_owned(), digest("base"))].into(),
         layer: Some(PlanLayer { bytes: 1_500_012, paths: paths() }),
         change: None,
+        checks: Vec::new(),
         preset_units: vec!["kubelet.service".to_owned()],
         commands: Vec::new(),
         added: vec![
@@ -104,6 +107,22 @@ fn stages() -> Vec<PlannedStage> {
             ..stage(9, Some("final"), Part::Last, Some("FROM configs (line 9)"), 12)
         },
     ]
+}
+
+/// What `--checks` adds.
+fn checks() -> Vec<CheckResult> {
+    let size = CheckFailure {
+        code: "too-large",
+        message: "its layers have 900 MiB, and the limit is 800 MiB".to_owned(),
+        remedy: "make it smaller".to_owned(),
+    };
+    [
+        (CheckName::BaseLayers, Verdict::Passed("its lowest 40 layers are the base's".to_owned())),
+        (CheckName::KubeletSkew, Verdict::Unknown("no cluster is asked".to_owned())),
+        (CheckName::Size, Verdict::Failed(size)),
+    ]
+    .map(|(name, verdict)| verdict.result(name, CheckMode::Block))
+    .into()
 }
 
 #[test]
@@ -194,6 +213,7 @@ fn a_build() {
         prepared: Some(to_make),
         layer: None,
         base_tree: None,
+        checks: checks(),
         ..plan()
     };
     looks_like("plan-prepared", &planned);

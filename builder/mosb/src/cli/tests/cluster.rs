@@ -188,6 +188,14 @@ fn the_images_of_a_pool() {
         },
         BuildView { staged_on: names(&["node-1"]), ..build.clone() },
         BuildView {
+            os: None,
+            found: true,
+            image: image("pushed by CI"),
+            in_service: false,
+            time: Some(at("2025-12-30T03:11:05Z")),
+            ..build.clone()
+        },
+        BuildView {
             base: None,
             os: None,
             method: None,

@@ -41,6 +41,24 @@ impl FakeCluster {
                         let answer = self.planned(&lookup);
                         assert!(seen.lookup_results.plan.replace(answer).is_none(), "asked twice");
                     }
+                    Lookup::Existing(lookup) => {
+                        assert_eq!(
+                            lookup.plan.containerfile, None,
+                            "only direct builds are compared"
+                        );
+                        assert!(lookup.plan.base.is_some(), "of the base that the build pinned");
+                        let image =
+                            lookup.plan.push.pinned(Digest::of(lookup.build.as_str().as_bytes()));
+                        let found = self.existing.clone().map(|is_same| {
+                            let is_found = is_same && self.images.contains(&image);
+                            is_found.then(|| Confirmed::in_a_test(image.clone()))
+                        });
+                        if let Ok(Some(_)) = &found {
+                            self.confirmed.insert(image);
+                        }
+                        let twice = seen.lookup_results.existing.insert(lookup.build, found);
+                        assert!(twice.is_none(), "asked twice");
+                    }
                     Lookup::Checks(lookup) => {
                         assert!(
                             self.confirmed.contains(&lookup.image),

@@ -63,6 +63,8 @@ pub struct FakeCluster {
     pub problem: Option<Problem>,
     pub registry_problem: Option<Problem>,
     pub api_problem: Option<Problem>,
+    /// Whether an image that the registry has is what a build of its tag would make.
+    pub existing: Result<bool, Problem>,
     /// A result that is in the API server but not in the watch yet.
     pub unseen: Option<JobResult>,
     pub bad_containerfile: bool,
@@ -118,6 +120,7 @@ impl FakeCluster {
             problem: None,
             registry_problem: None,
             api_problem: None,
+            existing: Ok(false),
             unseen: None,
             bad_containerfile: false,
             warnings: Vec::new(),
