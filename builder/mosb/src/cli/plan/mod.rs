@@ -88,6 +88,7 @@ impl PlanCommand {
             On::Base | On::Prepared(_) | On::Made(_) => None,
         };
         let prepared = on.shown();
+        let verified = on.verified(&drafted);
         let completing = complete(planning, drafted, on, &request, &options, target).await?;
         let PlannedBuild { mut plan, tree, base, buildah, prepared: lower } = completing;
         plan.warnings.extend(warnings);
@@ -129,7 +130,8 @@ impl PlanCommand {
                     }
                     None => None,
                 };
-                let mut shown = Plan { commands, stages, change, ..Plan::new(&plan, target, tree) };
+                let shown = Plan::new(&plan, target, tree);
+                let mut shown = Plan { verified, commands, stages, change, ..shown };
                 // On the tree of the prepared base, it may have turned out that all is run at once.
                 if plan.prepared.is_some() || to_make.is_some() {
                     let has_last = split.last.is_some();
