@@ -6,11 +6,8 @@ use super::invalid_input;
 use mosb_api::{ClusterSettings, RenderedConfig};
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
+use mosb_plan::plan::{MACHINE_POLICY, MAX_MACHINE_POLICY};
 use mosb_reconcile::Problem;
-
-const POLICY: &str = "/etc/containers/policy.json";
-/// Far above the size of real policies, which have some hundred bytes per scope.
-const MAX_POLICY_SIZE: u64 = 1 << 20;
 
 /// The settings with the policy of this config, beside their own.
 pub(super) fn with_policy_of(
@@ -22,7 +19,7 @@ pub(super) fn with_policy_of(
     };
     let wrong = |cause: String| {
         let name = config.name();
-        let message = format!("machineconfig {name}: {POLICY}: {cause}; correct the file");
+        let message = format!("machineconfig {name}: {MACHINE_POLICY}: {cause}; correct the file");
         invalid_input("bad-signature-policy", message)
     };
     let policy = SignaturePolicy::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
@@ -37,7 +34,7 @@ pub(super) fn with_policy_of(
 /// The file's contents. The planner reports contents that can't be read.
 fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
     let files = config.ignition()?.pointer("/storage/files")?.as_array()?;
-    let file = files.iter().find(|file| file["path"] == POLICY)?;
+    let file = files.iter().find(|file| file["path"] == MACHINE_POLICY)?;
     let contents = &file["contents"];
     let resource = Resource {
         source: Some(contents["source"].as_str()?.to_owned()),
@@ -48,7 +45,7 @@ fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
         verification: None,
     };
     // The planner reports this error.
-    resource.bytes(MAX_POLICY_SIZE).ok()
+    resource.bytes(MAX_MACHINE_POLICY).ok()
 }
 
 #[cfg(test)]
@@ -71,7 +68,7 @@ mod tests {
     fn file(text: &str) -> Value {
         use base64::Engine as _;
         let data = base64::engine::general_purpose::STANDARD.encode(text);
-        json!([{ "path": "/etc/other" }, { "path": POLICY, "contents": { "source": format!("data:;base64,{data}") } }])
+        json!([{ "path": "/etc/other" }, { "path": MACHINE_POLICY, "contents": { "source": format!("data:;base64,{data}") } }])
     }
 
     #[test]
@@ -84,11 +81,11 @@ mod tests {
             ("the stricter of the machines", Some(ACCEPT), file(REJECT), Ok(Some(REJECT))),
             ("the stricter of the settings", Some(REJECT), file(ACCEPT), Ok(Some(REJECT))),
             ("both the same", Some(ACCEPT), file(ACCEPT), Ok(Some(ACCEPT))),
-            ("no contents", None, json!([{ "path": POLICY }]), Ok(None)),
+            ("no contents", None, json!([{ "path": MACHINE_POLICY }]), Ok(None)),
             (
                 "contents that the planner refuses",
                 None,
-                json!([{ "path": POLICY, "contents": { "source": "data:;base64,%" } }]),
+                json!([{ "path": MACHINE_POLICY, "contents": { "source": "data:;base64,%" } }]),
                 Ok(None),
             ),
             ("no policy", None, file("{}"), Err("bad-signature-policy")),
