@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mosb_image::{Digest, ImageRef, Platform};
+use mosb_image::{ImageRef, Platform};
 use mosb_plan::containerfile;
 use mosb_registry::{AcceptedImage, Client, Resolved, Source};
 
@@ -23,20 +23,11 @@ pub(super) async fn check(
         return Ok(None);
     };
     let name = written_name(source, written);
-    check_manifests(context, client, &name, &[image.manifest]).await
-}
-
-async fn check_manifests(
-    context: PlanContext<'_>,
-    client: &Client,
-    name: &ImageRef,
-    manifests: &[Digest],
-) -> Result<Option<AcceptedImage>, Error> {
-    let Some(rule) = client.signature_rule(name)? else {
+    let Some(rule) = client.signature_rule(&name)? else {
         return Ok(None);
     };
     (context.on_step)(&format!("checking the signatures of {name}"));
-    Ok(Some(client.check_signatures(&rule, manifests).await?))
+    Ok(Some(client.check_signatures(&rule, &[image.manifest]).await?))
 }
 
 /// The name that signatures must be for. What was pinned since is named by its digest, but it may
@@ -67,13 +58,13 @@ pub(super) async fn check_containerfile(
         return Ok(accepted);
     }
     for image in containerfile::images(text, build_args, platform)? {
-        if client.signature_rule(&image)?.is_none() {
+        let Some(rule) = client.signature_rule(&image)? else {
             continue;
-        }
-        (context.on_step)(&format!("resolving {image}"));
+        };
+        (context.on_step)(&format!("checking the signatures of {image}"));
         let named = client.named_manifests(&image).await?;
         let digests: Vec<_> = named.iter().map(|named| named.descriptor.digest).collect();
-        accepted.extend(check_manifests(context, client, &image, &digests).await?);
+        accepted.push(client.check_signatures(&rule, &digests).await?);
         if image.digest().is_none() {
             let pinned = image.repo().pinned(digests[0]);
             return Err(Error::NotPinned { image, pinned });
@@ -84,6 +75,8 @@ pub(super) async fn check_containerfile(
 
 #[cfg(test)]
 mod tests {
+    use mosb_image::Digest;
+
     use super::*;
 
     #[test]
