@@ -288,6 +288,33 @@ fn every_failure_has_a_class_for_the_controller() {
     }
 }
 
+#[test]
+fn a_pod_builds_on_signed_bases_only() {
+    let registry = registry();
+    let pod = Pod::new(registry.address(), &config(), None);
+    let file = |name: &str| pod.mosb.home().join(name).display().to_string();
+    pod.mosb.run(["keys", "new", &file("os.key")]).ok();
+    let key = STANDARD.encode(fs::read(file("os.key.pub")).unwrap());
+    let scope = registry.repository("acme/base");
+    let policy = json!({
+        "default": [{ "type": "insecureAcceptAnything" }],
+        "transports": { "docker": { scope: [{ "type": "sigstoreSigned", "keyData": key }] } },
+    });
+    fs::write(file("policy.json"), policy.to_string()).unwrap();
+    let policy = format!("--signature-policy={}", file("policy.json"));
+    let refused = pod.run(pod.direct(&[&policy]));
+    let result = pod.result("result").unwrap_or_else(|| panic!("{}", refused.stderr));
+    assert_eq!(result["reason"], "signature-not-accepted", "{result:#}");
+    assert!(manifest(&registry, "acme/os", &pod.build).is_none());
+
+    let base = registry.repository("acme/base:v1");
+    pod.mosb.run(["sign", &base, "--sign-key", &file("os.key")]).ok();
+    fs::remove_dir_all(pod.volume("result")).unwrap();
+    fs::create_dir(pod.volume("result")).unwrap();
+    pod.run(pod.direct(&[&policy])).ok();
+    assert!(manifest(&registry, "acme/os", &pod.build).is_some());
+}
+
 /// Mounts another config in place of the build's own.
 fn mount(pod: &Pod, config: &str) {
     let text = STANDARD.encode(gzip(config.as_bytes()));

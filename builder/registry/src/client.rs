@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform, RepoRef};
-use mosb_types::Finding;
 
 use crate::auth::keyring::{CredentialSources, Keyring};
 use crate::auth::token::Scopes;
@@ -18,6 +17,7 @@ use crate::registries_conf::{By, PullSource, RegistriesConf};
 use crate::remote::Remote;
 use crate::resolve::{self, Configs, Resolved};
 use crate::signature_policy::{LoadedPolicy, SettingNames};
+use crate::signature_rule::SignatureRule;
 use crate::store::Store;
 use crate::transport::certs::CertDirs;
 use crate::transport::endpoint::{Endpoint, Settings};
@@ -151,11 +151,19 @@ impl Client {
         Ok(Remote { endpoint, repo, shown: shown.clone(), stats: Arc::clone(&self.stats) })
     }
 
-    /// A signature that the policy requires for an image, and that is not checked.
-    pub fn unchecked_signature(&self, source: &Source) -> Option<Finding> {
-        match (source, &self.shared.policy) {
-            (Source::Registry(image), Some(policy)) => policy.unchecked(&image.to_string()),
-            _ => None,
+    /// Whether the policy requires a signature of any image.
+    pub fn requires_signatures(&self) -> bool {
+        self.shared.policy.as_ref().is_some_and(LoadedPolicy::requires_signatures)
+    }
+
+    /// What the policy requires of an image; `None` if that is no signature, or without a policy.
+    ///
+    /// # Errors
+    /// The policy rejects the image, or asks for something that can't be evaluated.
+    pub fn signature_rule(&self, image: &ImageRef) -> Result<Option<SignatureRule>, Error> {
+        match &self.shared.policy {
+            Some(policy) => policy.signature_rule(image),
+            None => Ok(None),
         }
     }
 

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
+use mosb_trust::evaluate::{EvaluationError, NotAccepted};
 use mosb_types::{Diagnostic, ErrorClass};
 
 use crate::http::BadProxy;
@@ -240,6 +241,30 @@ pub enum Error {
         scope: String,
         /// The file, or the setting of a cluster.
         file: String,
+    },
+    /// A requirement of a policy that mosb can't evaluate, or whose keys can't be read.
+    #[error("{image}: {scope:?} of the policy {file}: {source}")]
+    #[diagnostic(code = "unchecked-policy", class = InvalidInput)]
+    UncheckedPolicy {
+        image: String,
+        scope: String,
+        /// The file, or the setting of a cluster.
+        file: String,
+        source: EvaluationError,
+    },
+    /// An image without the signatures that a policy requires.
+    #[error(
+        "{image}: {manifest} is not accepted by {scope:?} of the policy {file}: {missing}; sign it, use another image, or correct the policy (`mosb verify` lists signatures)"
+    )]
+    #[diagnostic(code = "signature-not-accepted", class = Rejected)]
+    SignatureNotAccepted {
+        /// The name that signatures must be for.
+        image: String,
+        manifest: Digest,
+        scope: String,
+        /// The file, or the setting of a cluster.
+        file: String,
+        missing: NotAccepted,
     },
     /// A registry that is not among those that are allowed.
     #[error("{image}: {list} does not list its registry; add it there, or use another image")]

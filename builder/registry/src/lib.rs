@@ -22,12 +22,14 @@
 //! | `repository` | its tags and what they name, its owners, the deletion of a manifest |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
 //! | `attached` | signatures, attestations and referrers of an image |
+//! | `signature_rule`, `check_signatures` | the signatures that a policy requires of an image, and whether it has them |
 //! | `small_image` | an image with one file |
 //! | `push`, `push_remote`, `tag_platform`, `refused_check` | writing an image |
 
 mod attached;
 mod auth;
 pub mod base_tree;
+mod check_signatures;
 mod client;
 mod error;
 pub mod http;
@@ -44,6 +46,7 @@ mod repository;
 mod resolve;
 mod select_platform;
 mod signature_policy;
+mod signature_rule;
 mod small_image;
 mod store;
 mod tag_platform;
@@ -57,6 +60,7 @@ pub use auth::credentials;
 pub use auth::keyring::{CredentialSources, Logins};
 pub use base_tree::prepared_records::PreparedRecords;
 pub use base_tree::{cache, tree_image};
+pub use check_signatures::AcceptedImage;
 pub use client::{Client, Confirmed, Options};
 pub use error::Error;
 pub use layout::folder;
@@ -66,7 +70,8 @@ pub use probe::{OpenUpload, PullRepository};
 pub use push::{BlobFrom, BlobToPush, MovedTag, Push, PushPlan, Pushed, former_tag};
 pub use repository::{Deletion, MAX_TAGS, TaggedImage, other_owners, owner_tag};
 pub use resolve::Resolved;
-pub use signature_policy::{SettingNames, read_policy};
+pub use signature_policy::{SettingNames, read_policy, read_signature_rule};
+pub use signature_rule::{SignatureRule, pulled_name};
 pub use store::{BlobStream, Blobs, Store};
 pub use transport::certs;
 pub use transport::certs::CertDirs;

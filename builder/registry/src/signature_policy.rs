@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use mosb_image::signature_policy::{
-    DEFAULT, Requirement, SignaturePolicy, SignatureRequirement, Verdict,
-};
-use mosb_types::Finding;
+use mosb_image::ImageRef;
+use mosb_image::signature_policy::{DEFAULT, Requirement, SignaturePolicy, Verdict};
+use mosb_trust::evaluate::PreparedRequirement;
 
 use crate::error::Error;
+use crate::signature_rule::{SignatureRule, read_key};
 
 /// A policy, and where it came from.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub(super) struct LoadedPolicy {
     /// Whether the user or the cluster named the policy. It then applies to pushes too, because a
     /// client with this policy could not read a pushed image that the policy rejects.
     holds_for_pushes: bool,
+    /// Whether the files with keys that it names are on this machine.
+    has_key_files: bool,
 }
 
 impl LoadedPolicy {
@@ -31,6 +33,7 @@ impl LoadedPolicy {
             name: names.of_file(file),
             allowed: names.allowed.clone(),
             holds_for_pushes: named,
+            has_key_files: !names.files.contains_key(file),
         })
     }
 
@@ -51,19 +54,23 @@ impl LoadedPolicy {
         if self.holds_for_pushes { self.check_pull(repo) } else { Ok(()) }
     }
 
-    /// What is not checked of an image that is read.
-    pub fn unchecked(&self, image: &str) -> Option<Finding> {
-        let Verdict { scope, requirement } = self.policy.verdict(image);
-        let Requirement::Signatures(all) = requirement else {
-            return None;
+    /// Whether it requires a signature of any image.
+    pub fn requires_signatures(&self) -> bool {
+        self.policy.requires_signatures()
+    }
+
+    /// What it requires of an image; `None` if it accepts it without a signature.
+    pub fn signature_rule(&self, image: &ImageRef) -> Result<Option<SignatureRule>, Error> {
+        self.check_pull(&image.to_string())?;
+        let read = |path: &Path| {
+            if self.has_key_files {
+                read_key(path)
+            } else {
+                Err("it is not a file of this machine; write the key as keyData".to_owned())
+            }
         };
-        let kinds: Vec<_> = all.iter().map(SignatureRequirement::kind).collect();
-        let message = format!(
-            "{scope:?} of the policy {} asks for a signature ({}), which a build does not check; check it with `mosb verify {image}`",
-            self.name,
-            kinds.join(", ")
-        );
-        Some(Finding::new("signature-not-checked", message).object(image))
+        let rule = SignatureRule::new(&self.policy, &self.name, image, read)?;
+        Ok(Some(rule).filter(|rule| rule.required != PreparedRequirement::Accept))
     }
 }
 
@@ -75,6 +82,14 @@ pub fn read_policy(file: &Path) -> Result<SignaturePolicy, Error> {
     let wrong = |cause: String| Error::SignaturePolicy { file: file.display().to_string(), cause };
     let text = std::fs::read(file).map_err(|error| wrong(format!("not readable: {error}")))?;
     SignaturePolicy::parse(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// Reads a `policy.json`, and the keys that it names for this image.
+///
+/// # Errors
+/// The policy can't be read, or asks for something that can't be evaluated.
+pub fn read_signature_rule(file: &Path, image: &ImageRef) -> Result<SignatureRule, Error> {
+    SignatureRule::new(&read_policy(file)?, &file.display().to_string(), image, read_key)
 }
 
 /// Names of settings in files that the reader doesn't have. Empty for files of the user.

@@ -27,6 +27,15 @@ pub struct RequiredSignature {
     identity: Option<SignedIdentity>,
 }
 
+/// A signature that a requirement accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedSignature {
+    /// Fingerprint of the key.
+    pub key: Digest,
+    /// The name that it is for.
+    pub identity: String,
+}
+
 /// A requirement that can't be evaluated. It is never met.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EvaluationError {
@@ -104,7 +113,7 @@ impl PreparedRequirement {
     }
 
     /// Whether an image that is pulled by this name, and whose manifest has this digest, is
-    /// accepted.
+    /// accepted: then the signature for each requirement.
     ///
     /// # Errors
     /// What is missing.
@@ -113,44 +122,52 @@ impl PreparedRequirement {
         image: &ImageRef,
         digest: &Digest,
         signatures: &[UntrustedSignature],
-    ) -> Result<(), NotAccepted> {
+    ) -> Result<Vec<AcceptedSignature>, NotAccepted> {
         let all = match self {
-            Self::Accept => return Ok(()),
+            Self::Accept => return Ok(Vec::new()),
             Self::Reject => return Err(NotAccepted::Rejected),
             Self::Signatures(all) => all,
         };
         if signatures.is_empty() {
             return Err(NotAccepted::Unsigned);
         }
-        for required in all {
-            let mut problems = Vec::new();
-            for signature in signatures {
-                match required.check(image, digest, signature) {
-                    Ok(()) => break,
-                    Err(problem) => problems.push(problem),
-                }
-            }
-            if problems.len() == signatures.len() {
-                return Err(NotAccepted::Signatures(problems));
-            }
-        }
-        Ok(())
+        all.iter().map(|required| required.find(image, digest, signatures)).collect()
     }
 }
 
 impl RequiredSignature {
+    /// The first signature that counts.
+    fn find(
+        &self,
+        image: &ImageRef,
+        digest: &Digest,
+        signatures: &[UntrustedSignature],
+    ) -> Result<AcceptedSignature, NotAccepted> {
+        let mut problems = Vec::new();
+        for signature in signatures {
+            match self.check(image, digest, signature) {
+                Ok(accepted) => return Ok(accepted),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        Err(NotAccepted::Signatures(problems))
+    }
+
     fn check(
         &self,
         image: &ImageRef,
         digest: &Digest,
         signature: &UntrustedSignature,
-    ) -> Result<(), SignatureProblem> {
+    ) -> Result<AcceptedSignature, SignatureProblem> {
         let verified = signature.verify(&self.keys, digest)?;
         match &self.identity {
             Some(identity) if !identity.accepts(image, &verified.reference) => {
                 Err(SignatureProblem::Identity(verified.reference))
             }
-            _ => Ok(()),
+            _ => Ok(AcceptedSignature {
+                key: self.keys[verified.key].fingerprint(),
+                identity: verified.reference,
+            }),
         }
     }
 }
@@ -245,6 +262,13 @@ mod tests {
             let checked = prepare(list).unwrap().check(&image, &digest, &signatures);
             assert_eq!(checked.is_ok(), want, "{what}: {checked:?}");
         }
+        let both = [signed(1, "quay.io/a:1"), signed(0, "quay.io/a:1")];
+        let accepted = prepare(json!([by(0), by_any])).unwrap().check(&image, &digest, &both);
+        let signer = |key: usize| AcceptedSignature {
+            key: keys[key].verifying_key().fingerprint(),
+            identity: "quay.io/a:1".to_owned(),
+        };
+        assert_eq!(accepted, Ok(vec![signer(0), signer(1)]));
     }
 
     #[test]

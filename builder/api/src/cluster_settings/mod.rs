@@ -75,8 +75,8 @@ pub struct ClusterSettings {
     pub image_registry_bundles: BTreeMap<String, String>,
     /// Which registries may be used, and how.
     pub registry_sources: RegistrySources,
-    /// A `policy.json` (containers-policy.json(5)) as text: the images that may be pulled. Signatures are not
-    /// checked.
+    /// A `policy.json` (containers-policy.json(5)) as text: the images that may be pulled, and the signatures that
+    /// they must have. Keys are in it (`keyData`); files with keys are not read.
     pub signature_policy: Option<String>,
     /// Mirrors that images are pulled from.
     pub mirrors: Vec<Mirrors>,

@@ -76,12 +76,15 @@ impl RegistrySources {
 }
 
 impl super::ClusterSettings {
+    /// `signaturePolicy`, parsed.
+    pub fn parsed_policy(&self) -> Option<SignaturePolicy> {
+        let text = self.signature_policy.as_deref()?;
+        Some(SignaturePolicy::parse(text.as_bytes()).expect("it was parsed when it was read"))
+    }
+
     /// The images that may be pulled; `None` if all may.
     pub fn pull_policy(&self) -> Option<SignaturePolicy> {
-        let text = self.signature_policy.as_deref();
-        let policy = text.map(|text| {
-            SignaturePolicy::parse(text.as_bytes()).expect("it was parsed when it was read")
-        });
+        let policy = self.parsed_policy();
         let allowed = &self.registry_sources.allowed_registries;
         if allowed.is_empty() { policy } else { Some(policy.unwrap_or_default().only(allowed)) }
     }

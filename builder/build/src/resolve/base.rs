@@ -2,7 +2,7 @@
 
 use mosb_api::{KernelType, RenderedConfig};
 use mosb_image::layer::Layer;
-use mosb_image::{ImageRef, PinnedRef, ReferenceError};
+use mosb_image::{ImageRef, ReferenceError};
 use mosb_plan::plan::{self, Base, BaseName, BuildRequest};
 use mosb_registry::{Resolved, Source};
 use mosb_types::Finding;
@@ -92,13 +92,13 @@ pub fn extensions_source(request: &BuildRequest<Unresolved>) -> Result<Option<Im
     }
 }
 
-/// Resolves the image to take packages from.
+/// Resolves the image to take packages from. It is in a registry.
 pub(super) async fn extensions_image(
     context: PlanContext<'_>,
     request: &BuildRequest<Unresolved>,
     base: &Base,
     warnings: &mut Vec<Finding>,
-) -> Result<Option<PinnedRef>, Error> {
+) -> Result<Option<Resolved>, Error> {
     let Some(image) = extensions_source(request)? else {
         warnings.extend(request.extensions_image.as_ref().map(|image| {
             let message = "the config wants neither extensions nor another kernel, so nothing of this image is used";
@@ -108,7 +108,5 @@ pub(super) async fn extensions_image(
     };
     let source = Source::Registry(image);
     let platform = Some(&base.config.platform);
-    let resolved = resolve(context, "extensions image", &source, platform).await?;
-    warnings.extend(context.client.unchecked_signature(&source));
-    Ok(resolved.pinned())
+    resolve(context, "extensions image", &source, platform).await.map(Some)
 }

@@ -14,11 +14,12 @@ use mosb_ignition::Parsed;
 use mosb_image::Platform;
 use mosb_plan::containerfile::{self, AtLine, has_instruction};
 use mosb_plan::plan::{BuildContext, BuildRequest, Draft, parse_ignition};
-use mosb_registry::{Client, Resolved, Source};
+use mosb_registry::{AcceptedImage, Resolved, Source};
 use mosb_types::Finding;
 
 use super::base::{base, base_source, extensions_image};
 use super::base_tree::cached;
+use super::signatures::{check, check_containerfile};
 use super::{Error, PlanContext, Unresolved, UnresolvedBase, resolve};
 use crate::context_dir;
 
@@ -29,6 +30,8 @@ pub struct ResolvedDraft {
     /// The base, to build on.
     pub base: Resolved,
     pub warnings: Vec<Finding>,
+    /// The images whose signatures a policy requires, with those that it accepted.
+    pub accepted: Vec<AcceptedImage>,
     /// Users and groups of the Containerfile that the base has.
     pub decided_names: Vec<AtLine>,
     /// Time spent waiting for registries.
@@ -75,9 +78,9 @@ pub async fn draft_while<E: From<Error>>(
     // On the heap, as what follows: a worker's stack holds all that it polls.
     let resolving = Box::pin(async { try_join!(read, given.map(Ok)) });
     let ((request, ignition, source, named), given) = resolving.await?;
-    let source = source?;
+    source?;
     let (resolved, resolving) = given.or(named).expect("one of both is asked for a source")?;
-    Ok(Box::pin(complete(context, request, ignition, &source, resolved, resolving)).await?)
+    Ok(Box::pin(complete(context, request, ignition, resolved, resolving)).await?)
 }
 
 /// The base, and the time spent waiting for its registry.
@@ -101,20 +104,26 @@ async fn complete(
     context: PlanContext<'_>,
     request: BuildRequest<Unresolved>,
     ignition: Option<Parsed>,
-    source: &Source,
     resolved: Resolved,
     resolving: Duration,
 ) -> Result<ResolvedDraft, Error> {
     let began = Instant::now();
     let base = base(&request, &resolved)?;
-    let mut warnings: Vec<_> = context.client.unchecked_signature(source).into_iter().collect();
-    let extensions_image = extensions_image(context, &request, &base, &mut warnings).await?;
+    let name = Some(base.name.as_str());
+    let accepted = check(context, context.client, &resolved, name).await?;
+    let (mut accepted, mut warnings) = (Vec::from_iter(accepted), Vec::new());
+    let extensions = extensions_image(context, &request, &base, &mut warnings).await?;
+    let extensions_image = extensions.as_ref().and_then(Resolved::pinned);
+    if let Some(image) = &extensions {
+        let name = request.config.extensions_image.as_deref();
+        accepted.extend(check(context, context.client, image, name).await?);
+    }
     let containerfile = request.containerfile.filter(|text| has_instruction(text));
     let mut build_args = BTreeMap::new();
     if let Some(text) = &containerfile {
         build_args = request.build_args;
         let platform = &base.config.platform;
-        warnings.extend(unchecked_images(context.client, text, &build_args, platform));
+        accepted.extend(check_containerfile(context, text, &build_args, platform).await?);
     }
     let resolving = resolving + began.elapsed();
     let given = (containerfile.as_deref(), request.context);
@@ -135,7 +144,7 @@ async fn complete(
     };
     let draft = Draft::with_ignition(request, ignition)?;
     let decided_names = check_names(context, &draft, &resolved).await?;
-    Ok(ResolvedDraft { draft, base: resolved, warnings, decided_names, resolving })
+    Ok(ResolvedDraft { draft, base: resolved, warnings, accepted, decided_names, resolving })
 }
 
 /// Checks the users and groups that the Containerfile names, if the cache has the base's tree.
@@ -173,59 +182,4 @@ async fn build_context(
     }
     let read = spawn_blocking(move || context_dir::read(&dir, &uses)).await;
     Ok(Some(read.expect("reading does not panic and is not cancelled")?))
-}
-
-/// Images that only buildah pulls, for which the policy requires signatures that are not checked.
-pub(super) fn unchecked_images(
-    client: &Client,
-    text: &str,
-    build_args: &BTreeMap<String, String>,
-    platform: &Platform,
-) -> Vec<Finding> {
-    let images = match containerfile::images(text, build_args, platform) {
-        Ok(images) => images,
-        Err(error) => {
-            // On the command line buildah reports such errors; in a cluster the planner does.
-            tracing::debug!(%error, "can't list the images whose signatures are not checked");
-            return Vec::new();
-        }
-    };
-    let sources = images.into_iter().map(Source::Registry);
-    sources.filter_map(|source| client.unchecked_signature(&source)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use mosb_registry::Options;
-
-    use super::*;
-
-    #[test]
-    fn buildahs_images_are_reported_as_unchecked() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("policy.json");
-        let policy = r#"{"default":[{"type":"insecureAcceptAnything"}],
-            "transports":{"docker":{"q.io/signed":[{"type":"sigstoreSigned","keyData":"eA=="}]}}}"#;
-        std::fs::write(&file, policy).unwrap();
-        let client =
-            Client::new(&Options { signature_policy: Some((file, true)), ..Options::default() })
-                .unwrap();
-        let platform = "linux/amd64".parse().unwrap();
-        for (what, text, want) in [
-            ("FROM", "FROM q.io/signed/a:1", &["q.io/signed/a:1"][..]),
-            (
-                "COPY and RUN",
-                "FROM configs\nARG A\nCOPY --from=q.io/$A/b /a /b\nRUN --mount=from=q.io/signed/c,target=/x true",
-                &["q.io/signed/b", "q.io/signed/c"],
-            ),
-            ("none is asked for", "FROM q.io/other", &[]),
-            ("it can't be decided", "FROM $X", &[]),
-        ] {
-            let arguments = [("A".to_owned(), "signed".to_owned())].into();
-            let found = unchecked_images(&client, text, &arguments, &platform);
-            let of: Vec<_> = found.iter().filter_map(|one| one.object.as_deref()).collect();
-            assert_eq!(of, want, "{what}: {found:?}");
-            assert!(found.iter().all(|one| one.code == "signature-not-checked"));
-        }
-    }
 }

@@ -9,6 +9,7 @@ mod base_tree;
 mod draft;
 mod plan;
 mod render;
+mod signatures;
 
 use std::path::PathBuf;
 
@@ -54,6 +55,12 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Context(#[from] crate::context_dir::Error),
+    /// An image that buildah would resolve again after its signatures were checked.
+    #[error(
+        "{image}: its signatures are accepted, but the tag can name another image when buildah pulls it; write {pinned} in the Containerfile"
+    )]
+    #[diagnostic(code = "image-not-pinned", class = InvalidInput)]
+    NotPinned { image: ImageRef, pinned: PinnedRef },
     /// An image that can't be found or read.
     #[error(transparent)]
     #[diagnostic(transparent)]

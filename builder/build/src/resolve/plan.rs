@@ -7,11 +7,12 @@ use tokio::task::spawn_blocking;
 use mosb_image::tree::BaseTree;
 use mosb_plan::plan::{self, Base, BuildPlan, Prepared, PreparedBase};
 use mosb_registry::base_tree::{Obtained, TreeSource};
-use mosb_registry::{Client, Resolved, Source};
+use mosb_registry::{AcceptedImage, Client, Resolved, Source};
 
 use super::base::given_base_name;
 use super::base_tree::{cached, obtain, obtain_prepared};
 use super::draft::ResolvedDraft;
+use super::signatures::check;
 use super::{Error, PlanContext};
 
 /// A plan, and the images and tree that it was made with.
@@ -122,12 +123,15 @@ async fn finish_with(
 pub struct ResolvedPrepared {
     pub base: PreparedBase,
     pub resolved: Resolved,
+    /// Its signatures, if a policy requires some.
+    pub accepted: Option<AcceptedImage>,
 }
 
-/// Resolves an image that is this prepared base. Requests only its manifest and config.
+/// Resolves an image that is this prepared base, and checks its signatures. Requests only its
+/// manifest and config, and what is attached to it.
 ///
 /// # Errors
-/// It can't be found, or is something else.
+/// It can't be found, is something else, or the policy of `client` doesn't accept it.
 pub async fn prepared_base(
     context: PlanContext<'_>,
     client: &Client,
@@ -146,5 +150,6 @@ pub async fn prepared_base(
     );
     let base = image.map_err(plan::Error::from)?;
     let base = prepared.check(base).map_err(plan::Error::from)?;
-    Ok(ResolvedPrepared { base, resolved })
+    let accepted = check(context, client, &resolved, None).await?;
+    Ok(ResolvedPrepared { base, resolved, accepted })
 }

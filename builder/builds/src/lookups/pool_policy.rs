@@ -1,44 +1,40 @@
-//! The `policy.json` in a pool's rendered config, which also applies to the pool's builds if the
-//! settings have none. The Machine Config Operator writes the cluster's ClusterImagePolicies there.
+//! The `policy.json` in a pool's rendered config, which also applies to the pool's builds: an image
+//! that the pool's machines would reject is not built on. The Machine Config Operator writes the
+//! cluster's ClusterImagePolicies there. If the settings have a policy too, both must accept an image.
 
 use super::invalid_input;
 use mosb_api::{ClusterSettings, RenderedConfig};
 use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
+use mosb_plan::plan::{MACHINE_POLICY, MAX_MACHINE_POLICY};
 use mosb_reconcile::Problem;
 
-const POLICY: &str = "/etc/containers/policy.json";
-/// Far above the size of real policies, which have some hundred bytes per scope.
-const MAX_POLICY_SIZE: u64 = 1 << 20;
-
-/// The settings with the policy of this config, if they have none.
+/// The settings with the policy of this config, beside their own.
 pub(super) fn with_policy_of(
     mut settings: ClusterSettings,
     config: &RenderedConfig,
 ) -> Result<ClusterSettings, Problem> {
-    if settings.signature_policy.is_some() {
-        return Ok(settings);
-    }
     let Some(bytes) = policy(config) else {
         return Ok(settings);
     };
     let wrong = |cause: String| {
         let name = config.name();
-        let message = format!(
-            "machineconfig {name}: {POLICY}: {cause}; fix it, or set signaturePolicy of ConfigMap mosb-config"
-        );
+        let message = format!("machineconfig {name}: {MACHINE_POLICY}: {cause}; correct the file");
         invalid_input("bad-signature-policy", message)
     };
-    SignaturePolicy::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|error| wrong(error.to_string()))?;
-    settings.signature_policy = Some(text);
+    let policy = SignaturePolicy::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let both = match settings.parsed_policy() {
+        Some(own) => own.and(&policy),
+        None => policy,
+    };
+    settings.signature_policy = Some(both.with_signatures());
     Ok(settings)
 }
 
 /// The file's contents. The planner reports contents that can't be read.
 fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
     let files = config.ignition()?.pointer("/storage/files")?.as_array()?;
-    let file = files.iter().find(|file| file["path"] == POLICY)?;
+    let file = files.iter().find(|file| file["path"] == MACHINE_POLICY)?;
     let contents = &file["contents"];
     let resource = Resource {
         source: Some(contents["source"].as_str()?.to_owned()),
@@ -49,7 +45,7 @@ fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
         verification: None,
     };
     // The planner reports this error.
-    resource.bytes(MAX_POLICY_SIZE).ok()
+    resource.bytes(MAX_MACHINE_POLICY).ok()
 }
 
 #[cfg(test)]
@@ -72,21 +68,24 @@ mod tests {
     fn file(text: &str) -> Value {
         use base64::Engine as _;
         let data = base64::engine::general_purpose::STANDARD.encode(text);
-        json!([{ "path": "/etc/other" }, { "path": POLICY, "contents": { "source": format!("data:;base64,{data}") } }])
+        json!([{ "path": "/etc/other" }, { "path": MACHINE_POLICY, "contents": { "source": format!("data:;base64,{data}") } }])
     }
 
     #[test]
-    fn the_machines_policy_holds_where_the_settings_have_none() {
-        let accept = r#"{"default":[{"type":"insecureAcceptAnything"}]}"#;
+    fn of_settings_and_machines_both_policies_hold() {
+        const ACCEPT: &str = r#"{"default":[{"type":"insecureAcceptAnything"}]}"#;
         for (what, of_settings, files, want) in [
             ("none", None, json!([]), Ok(None)),
             ("of the machines", None, file(REJECT), Ok(Some(REJECT))),
-            ("of the settings", Some(accept), file(REJECT), Ok(Some(accept))),
-            ("no contents", None, json!([{ "path": POLICY }]), Ok(None)),
+            ("of the settings", Some(REJECT), json!([]), Ok(Some(REJECT))),
+            ("the stricter of the machines", Some(ACCEPT), file(REJECT), Ok(Some(REJECT))),
+            ("the stricter of the settings", Some(REJECT), file(ACCEPT), Ok(Some(REJECT))),
+            ("both the same", Some(ACCEPT), file(ACCEPT), Ok(Some(ACCEPT))),
+            ("no contents", None, json!([{ "path": MACHINE_POLICY }]), Ok(None)),
             (
                 "contents that the planner refuses",
                 None,
-                json!([{ "path": POLICY, "contents": { "source": "data:;base64,%" } }]),
+                json!([{ "path": MACHINE_POLICY, "contents": { "source": "data:;base64,%" } }]),
                 Ok(None),
             ),
             ("no policy", None, file("{}"), Err("bad-signature-policy")),
@@ -97,10 +96,11 @@ mod tests {
             };
             let read = with_policy_of(settings, &config(files));
             let got = match &read {
-                Ok(settings) => Ok(settings.signature_policy.as_deref()),
+                Ok(settings) => Ok(settings.parsed_policy()),
                 Err(problem) => Err(&*problem.reason),
             };
-            assert_eq!(got, want, "{what}: {read:?}");
+            let parse = |text: &str| SignaturePolicy::parse(text.as_bytes()).unwrap();
+            assert_eq!(got, want.map(|text| text.map(parse)), "{what}: {read:?}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub struct JobRequest {
     /// Copies among the three above, by their name.
     pub copies: Vec<Input>,
     pub registries_conf: Option<String>,
-    /// A `policy.json` without signatures.
+    /// A `policy.json`, with the signatures that it requires.
     pub signature_policy: Option<String>,
     /// CAs (PEM) of registries, by `host[:port]`.
     pub certs: BTreeMap<String, String>,

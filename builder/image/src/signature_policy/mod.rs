@@ -1,6 +1,5 @@
 //! `policy.json` (containers-policy.json(5)): the registries from which images may be read, and the
-//! signatures that they must have. The crate `trust` evaluates signatures; builds report that they
-//! do not.
+//! signatures that they must have. The crate `trust` evaluates signatures.
 
 mod identity;
 mod requirement;
@@ -37,6 +36,19 @@ pub enum Requirement {
     Reject,
     /// All of these must hold; at least one.
     Signatures(Vec<SignatureRequirement>),
+}
+
+impl Requirement {
+    fn and(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Reject, _) | (_, Self::Reject) => Self::Reject,
+            (Self::Accept, one) | (one, Self::Accept) => one.clone(),
+            (Self::Signatures(ours), Self::Signatures(others)) => {
+                let added = others.iter().filter(|one| !ours.contains(one));
+                Self::Signatures(ours.iter().chain(added).cloned().collect())
+            }
+        }
+    }
 }
 
 /// The scope that applies to an image, and its requirement.
@@ -150,6 +162,12 @@ impl SignaturePolicy {
         all.into_iter().all(|one| *one == Requirement::Accept)
     }
 
+    /// Whether it requires a signature of any image.
+    pub fn requires_signatures(&self) -> bool {
+        let mut all = self.scopes.values().chain([&self.default]);
+        all.any(|one| matches!(one, Requirement::Signatures(_)))
+    }
+
     /// The requirement for `host/repository`, with a tag, a digest, or without.
     pub fn verdict(&self, image: &str) -> Verdict<'_> {
         let found =
@@ -167,13 +185,17 @@ impl SignaturePolicy {
             default: Requirement::Reject,
             scopes: allowed.iter().map(|scope| (scope.clone(), Requirement::Accept)).collect(),
         };
-        let all: BTreeSet<&String> = self.scopes.keys().chain(allows.scopes.keys()).collect();
-        let both = |scope: &String| match allows.verdict(scope).requirement {
-            Requirement::Accept => self.verdict(scope).requirement.clone(),
-            other => other.clone(),
-        };
+        self.and(&allows)
+    }
+
+    /// The policy that accepts what both accept.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let all: BTreeSet<&String> = self.scopes.keys().chain(other.scopes.keys()).collect();
+        let both =
+            |scope: &String| self.verdict(scope).requirement.and(other.verdict(scope).requirement);
         Self {
-            default: Requirement::Reject,
+            default: self.default.and(&other.default),
             scopes: all.into_iter().map(|scope| (scope.clone(), both(scope))).collect(),
         }
     }
@@ -273,144 +295,4 @@ fn scopes_of(image: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ACCEPT: &str = "accept";
-    const REJECT: &str = "reject";
-
-    fn kind(requirement: &Requirement) -> &'static str {
-        match requirement {
-            Requirement::Accept => ACCEPT,
-            Requirement::Reject => REJECT,
-            Requirement::Signatures(all) => all[0].kind(),
-        }
-    }
-
-    fn verdict(policy: &SignaturePolicy, image: &str) -> &'static str {
-        kind(policy.verdict(image).requirement)
-    }
-
-    /// As OpenShift writes it for allowed registries and a ClusterImagePolicy.
-    const OPENSHIFT: &str = r#"{
-        "default": [{ "type": "reject" }],
-        "transports": {
-            "atomic": { "quay.io": [{ "type": "insecureAcceptAnything" }] },
-            "docker": {
-                "quay.io": [{ "type": "insecureAcceptAnything" }],
-                "*.apps.example": [{ "type": "insecureAcceptAnything" }],
-                "registry.example:5000/acme": [{ "type": "insecureAcceptAnything" }],
-                "quay.io/openshift-release-dev/ocp-release": [{
-                    "type": "sigstoreSigned",
-                    "keyData": "LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0tLS0K",
-                    "signedIdentity": { "type": "matchRepoDigestOrExact" }
-                }],
-                "registry.redhat.io": [{
-                    "type": "signedBy", "keyType": "GPGKeys", "keyPath": "/etc/pki/rpm-gpg/RPM-GPG-KEY-redhat-release"
-                }],
-                "quay.io/evil": [{ "type": "sigstoreSigned", "keyData": "eA==" }, { "type": "reject" }]
-            },
-            "docker-daemon": { "": [{ "type": "insecureAcceptAnything" }] }
-        }
-    }"#;
-
-    #[test]
-    fn the_narrowest_scope_counts() {
-        let policy = SignaturePolicy::parse(OPENSHIFT.as_bytes()).unwrap();
-        for (image, scope, want) in [
-            ("quay.io/acme/os:v1", "quay.io", ACCEPT),
-            ("quay.io/evil/os@sha256:00", "quay.io/evil", REJECT),
-            ("quay.io/evil", "quay.io/evil", REJECT),
-            ("quay.io/evilest/os", "quay.io", ACCEPT),
-            (
-                "quay.io/openshift-release-dev/ocp-release:4.19@sha256:00",
-                "quay.io/openshift-release-dev/ocp-release",
-                "sigstoreSigned",
-            ),
-            ("registry.redhat.io/ubi9:latest", "registry.redhat.io", "signedBy"),
-            ("registry.example:5000/acme/os:v1", "registry.example:5000/acme", ACCEPT),
-            ("registry.example:5000/other/os", "default", REJECT),
-            ("registry.example/acme/os", "default", REJECT),
-            ("r.apps.example/x", "*.apps.example", ACCEPT),
-            ("r.apps.example:5000/x", "*.apps.example", ACCEPT),
-            ("apps.example/x", "default", REJECT),
-            ("docker.io/busybox", "default", REJECT),
-        ] {
-            let verdict = policy.verdict(image);
-            assert_eq!((&*verdict.scope, kind(verdict.requirement)), (scope, want), "{image}");
-        }
-        let hub = r#"{"default":[{"type":"reject"}],"transports":{"docker":{"docker.io/library":[{"type":"insecureAcceptAnything"}]}}}"#;
-        let hub = SignaturePolicy::parse(hub.as_bytes()).unwrap();
-        assert_eq!(verdict(&hub, "docker.io/busybox:1"), ACCEPT);
-        assert_eq!(verdict(&hub, "docker.io/acme/x:1"), REJECT);
-        assert_eq!(verdict(&hub, "index.docker.io/busybox:1"), ACCEPT);
-    }
-
-    #[test]
-    fn policies_that_podman_rejects_are_rejected() {
-        for (what, text) in [
-            ("no JSON", "{"),
-            ("no default", r#"{"transports":{}}"#),
-            ("no requirements", r#"{"default":[]}"#),
-            ("a list", r#"[[{"type":"reject"}]]"#),
-            ("a list as requirement", r#"{"default":[["reject"]]}"#),
-            (
-                "a doubled scope",
-                r#"{"default":[{"type":"reject"}],"transports":{"docker":{"":[{"type":"reject"}],"":[{"type":"reject"}]}}}"#,
-            ),
-            (
-                "a list as identity",
-                r#"{"default":[{"type":"sigstoreSigned","keyData":"eA==","signedIdentity":["matchExact"]}]}"#,
-            ),
-            (
-                "another field of a requirement",
-                r#"{"default":[{"type":"reject","keyData":"eA=="}]}"#,
-            ),
-            ("another type", r#"{"default":[{"type":"accept"}]}"#),
-            ("another field", r#"{"default":[{"type":"reject"}],"transport":{}}"#),
-            (
-                "in another transport",
-                r#"{"default":[{"type":"reject"}],"transports":{"dir":{"/x":[{"type":"maybe"}]}}}"#,
-            ),
-        ] {
-            assert!(SignaturePolicy::parse(text.as_bytes()).is_err(), "{what}");
-        }
-    }
-
-    #[test]
-    fn allowed_registries_and_a_policy_both_hold() {
-        let policy = SignaturePolicy::parse(OPENSHIFT.as_bytes()).unwrap();
-        let allowed = ["quay.io/acme", "quay.io/evil/good", "other.example"].map(str::to_owned);
-        let both = policy.only(&allowed);
-        for (image, want) in [
-            ("quay.io/acme/os:v1", ACCEPT),
-            ("quay.io/other/os:v1", REJECT),
-            ("quay.io/evil/good/x", REJECT),
-            ("quay.io/openshift-release-dev/ocp-release", REJECT),
-            ("other.example/x", REJECT),
-        ] {
-            assert_eq!(verdict(&both, image), want, "{image}");
-        }
-        let all = SignaturePolicy::default().only(&allowed);
-        assert_eq!(verdict(&all, "other.example/x"), ACCEPT);
-        assert_eq!(verdict(&all, "quay.io/evil/x"), REJECT);
-    }
-
-    #[test]
-    fn other_tools_get_rejections_but_not_signatures() {
-        let policy = SignaturePolicy::parse(OPENSHIFT.as_bytes()).unwrap();
-        let text = policy.without_signatures();
-        assert!(!text.contains("igned") && text.contains("containers-storage"), "{text}");
-        let read = SignaturePolicy::parse(text.as_bytes()).unwrap();
-        for (image, want) in [
-            ("quay.io/evil/os", REJECT),
-            ("other.example/x", REJECT),
-            ("quay.io/openshift-release-dev/ocp-release", ACCEPT),
-            ("registry.redhat.io/ubi9", ACCEPT),
-        ] {
-            assert_eq!(verdict(&read, image), want, "{image}");
-        }
-        let named = SignaturePolicy::parse(policy.with_signatures().as_bytes());
-        assert_eq!(named, Ok(policy));
-    }
-}
+mod tests;

@@ -7,7 +7,6 @@ use tokio::task::JoinError;
 use mosb_api::RenderedConfigError;
 use mosb_api::yaml::YamlError;
 use mosb_trust::KeyError;
-use mosb_trust::evaluate::EvaluationError;
 use mosb_trust::signature::SignError;
 use mosb_types::{Diagnostic, ErrorClass};
 
@@ -92,14 +91,6 @@ pub enum Error {
     #[error("{image}: not signed: {source}")]
     #[diagnostic(code = "not-signed", class = Rejected)]
     Sign { image: String, source: SignError },
-    #[error("{file}: {scope:?}: {source}")]
-    #[diagnostic(code = "unchecked-policy", class = InvalidInput)]
-    UncheckedPolicy {
-        /// The `policy.json`.
-        file: String,
-        scope: String,
-        source: EvaluationError,
-    },
     #[error("{0}")]
     #[diagnostic(code = "base-tree-cache", class = InvalidInput)]
     Cache(String),

@@ -39,7 +39,7 @@ pub struct Settings {
     /// Mirrors and blocked registries (registries.conf, version 2)
     #[arg(long, global = true, value_name = "FILE")]
     pub registries_conf: Option<PathBuf>,
-    /// The images that may be pulled (policy.json) [default: podman's]. Only verify checks signatures
+    /// The images that may be pulled, and the signatures that they must have (policy.json) [default: podman's]
     #[arg(long, global = true, alias = "policy", value_name = "FILE")]
     pub signature_policy: Option<PathBuf>,
     /// The cache of base trees [default: $XDG_CACHE_HOME/mosb, else ~/.cache/mosb]

@@ -4,7 +4,7 @@
     reason = "in help texts, brackets mean what may be left out"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use futures_util::try_join;
@@ -23,8 +23,6 @@ use mosb_image::{ImageRef, PinnedRef};
 use mosb_registry::{self as registry, AttachedLimits, Client, NamedManifest, Options, Referrer};
 use mosb_trust::attestation::{self, ENVELOPE_LIMIT, PREDICATE_TYPE_ANNOTATION};
 use mosb_trust::evaluate::PreparedRequirement;
-use mosb_trust::payload::PAYLOAD_LIMIT;
-use mosb_trust::signature::{SIGNATURE_ANNOTATION, UntrustedSignature};
 use mosb_trust::{AttachmentKind, KEY_LIMIT, VerifyingKey};
 use mosb_types::Finding;
 
@@ -51,8 +49,6 @@ pub struct Verify {
     pub keys: Vec<PathBuf>,
 }
 
-/// Layers of `.sig` manifests: no payload of ours has a kilobyte.
-const SIGNATURES: AttachedLimits = AttachedLimits { layer: PAYLOAD_LIMIT, total: 16 << 20 };
 const ATTESTATIONS: AttachedLimits =
     AttachedLimits { layer: ENVELOPE_LIMIT, total: 2 * ENVELOPE_LIMIT };
 
@@ -74,14 +70,16 @@ impl Verify {
         let with_policy = options(settings, settings.authfile.clone());
         let client = Client::new(&Options { signature_policy: None, ..with_policy.clone() })?;
         session.progress.watch(&client);
-        let image = with_tag(&self.image)?;
+        let image = registry::pulled_name(&self.image)?;
         let rule = if self.keys.is_empty() {
             let Some((file, _)) = with_policy.signature_policy else {
                 return usage(
                     "nothing to check the image with: this machine has no policy.json; give --key or --signature-policy",
                 );
             };
-            Rule::of_policy(&file, &image)?
+            let registry::SignatureRule { file, scope, required, .. } =
+                registry::read_signature_rule(&file, &image)?;
+            Rule { policy: Some(AppliedPolicy { file, scope }), required }
         } else {
             Rule::of_keys(&self.keys)?
         };
@@ -105,14 +103,6 @@ impl Verify {
     }
 }
 
-/// The image as it is pulled: without tag and digest, it is `latest`.
-fn with_tag(image: &ImageRef) -> Result<ImageRef, registry::Error> {
-    match (image.tag(), image.digest()) {
-        (None, None) => Ok(image.repo().tagged("latest")?),
-        _ => Ok(image.clone()),
-    }
-}
-
 /// What is required of the image.
 struct Rule {
     policy: Option<AppliedPolicy>,
@@ -129,24 +119,6 @@ impl Rule {
         let keys = files.iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { policy: None, required: PreparedRequirement::any_of(keys) })
     }
-
-    fn of_policy(file: &Path, image: &ImageRef) -> Result<Self> {
-        let policy = registry::read_policy(file)?;
-        let verdict = policy.verdict(&image.to_string());
-        let (file, scope) = (file.display().to_string(), verdict.scope);
-        let read = |path: &Path| {
-            let input = Input::File(path.to_owned());
-            input.bytes("key", KEY_LIMIT).map_err(|error| match error {
-                Error::Read { source, .. } => source.to_string(),
-                other => other.to_string(),
-            })
-        };
-        let required =
-            PreparedRequirement::of_policy(verdict.requirement, read).map_err(|source| {
-                Error::UncheckedPolicy { file: file.clone(), scope: scope.clone(), source }
-            })?;
-        Ok(Self { policy: Some(AppliedPolicy { file, scope }), required })
-    }
 }
 
 /// Reads what is attached to one manifest, and checks it.
@@ -158,21 +130,12 @@ async fn verify(
     required: &PreparedRequirement,
 ) -> Result<VerifiedManifest> {
     let (digest, keys) = (pinned.digest(), required.keys());
-    let (signatures, attestations) = try_join!(
-        client.attached(pinned, AttachmentKind::Signature, SIGNATURES),
+    let (untrusted, attestations) = try_join!(
+        client.signatures(pinned),
         client.attached(pinned, AttachmentKind::Attestation, ATTESTATIONS),
     )?;
-    let layers = |attached: Option<registry::Attached>| {
-        let attached = attached.map(|it| (it.manifest.layers().to_vec(), it.contents));
-        let (layers, contents) = attached.unwrap_or_default();
-        layers.into_iter().zip(contents)
-    };
-    let untrusted: Vec<_> = layers(signatures)
-        .map(|(layer, payload)| UntrustedSignature {
-            payload,
-            signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
-        })
-        .collect();
+    let attestations = attestations.map(|it| (it.manifest.layers().to_vec(), it.contents));
+    let (layers, envelopes) = attestations.unwrap_or_default();
     let fingerprint = |key: usize| keys[key].fingerprint().to_string();
     let signatures = untrusted.iter().map(|signature| match signature.verify(&keys, &digest) {
         Ok(verified) => SignatureInfo {
@@ -184,8 +147,8 @@ async fn verify(
             SignatureInfo { key: None, identity: None, problem: Some(problem.to_string()) }
         }
     });
-    let attestations = layers(attestations).map(|(layer, envelope)| {
-        let verified = match &envelope {
+    let attestations = layers.iter().zip(&envelopes).map(|(layer, envelope)| {
+        let verified = match envelope {
             Some(envelope) => attestation::verify(envelope, &keys, &digest),
             None => Err(attestation::AttestationProblem::Unreadable),
         };

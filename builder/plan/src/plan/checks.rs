@@ -4,6 +4,8 @@
 //! Two things are checked elsewhere: what only a cluster knows, by its controller, and which image a
 //! tag names now, by who pushes.
 
+use mosb_ignition as ignition;
+use mosb_image::signature_policy::PolicyError;
 use mosb_image::tree::{BaseTree, Entry, Kind};
 use mosb_types::{Diagnostic, Finding};
 use serde_json::Value;
@@ -11,13 +13,14 @@ use serde_json::Value;
 use super::base::{Base, MODULES, SEALED, is_root};
 use super::build_plan::BuildRequest;
 use super::method::{MethodChoice, Reason};
-use super::{Error, packages};
+use super::{Error, machine_policy, packages};
 use mosb_api::labels;
 
 /// What is known when a build is checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub request: &'a BuildRequest,
+    pub ignition: Option<&'a ignition::Config>,
     /// Why programs must run, as far as it is known.
     pub reasons: &'a [Reason],
     /// The tree of the base, or of the prepared base; none until it was read.
@@ -63,6 +66,16 @@ pub enum CheckError {
     )]
     #[diagnostic(code = "base-not-buildable")]
     User { image: String, user: String },
+    /// Machines with the config could pull neither this image nor the next one.
+    #[error(
+        "{config}: {scope:?} of its /etc/containers/policy.json rejects {repo}, so machines with this config could not pull the image, or the next one; allow the repository there, or push to another one"
+    )]
+    #[diagnostic(code = "machines-reject")]
+    MachinesReject { config: String, repo: String, scope: String },
+    /// Machines with the config could pull nothing.
+    #[error("{config}: /etc/containers/policy.json: {source}; correct the file")]
+    #[diagnostic(code = "bad-signature-policy")]
+    MachinePolicy { config: String, source: PolicyError },
     /// Its kernel has the digest of its file system, so that no machine boots it with another layer.
     #[error(
         "{image}: it has {sign}, as sealed images do: that pins the file system, so machines don't boot it with any layer on top; take the base that it was sealed from, or seal the image again (bootc container ukify) in the last part of a Containerfile (FROM configs)"
@@ -101,6 +114,7 @@ pub(super) fn check(facts: Facts<'_>) -> Result<Vec<Finding>, Error> {
             checked => checked?,
         }
     }
+    warnings.extend(machine_policy::check(facts.request, facts.ignition)?);
     Ok(warnings)
 }
 

@@ -1,9 +1,11 @@
 //! Which images bring files below `/var` and kernel arguments to machines, and how they are named.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::*;
-use crate::plan::{Base, BaseName, BuildContext, ContextEntry, SEALED};
+use crate::plan::{Base, BaseName, BuildContext, ContextEntry, MACHINE_POLICY, SEALED};
 use mosb_api::RenderedConfig;
 use mosb_image::tree::OwnedEntry;
 use mosb_types::Diagnostic as _;
@@ -346,5 +348,53 @@ fn only_a_last_part_may_seal_a_base_again() {
         let checked =
             checked.map(|()| draft.warnings().iter().any(|one| one.code == "sealed-base"));
         assert_eq!(checked.map_err(|error| error.code()), want, "{what}");
+    }
+}
+
+#[test]
+fn a_config_must_let_machines_pull_its_image() {
+    let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
+    let signed = r#"[{"type":"sigstoreSigned","keyData":"eA=="}]"#;
+    let policy = |default: &str, scope: &str, list: &str| {
+        format!(r#"{{"default":{default},"transports":{{"docker":{{"{scope}":{list}}}}}}}"#)
+    };
+    let reject = r#"[{"type":"reject"}]"#;
+    for (what, text, push, want) in [
+        ("accepted", policy(reject, "r.example/os", accept), Some("r.example/os"), None),
+        ("in no registry", policy(reject, "r.example", reject), None, None),
+        (
+            "rejected",
+            policy(accept, "r.example", reject),
+            Some("r.example/os"),
+            Some("machines-reject"),
+        ),
+        (
+            "by default",
+            policy(reject, "r.example/other", accept),
+            Some("r.example/os"),
+            Some("machines-reject"),
+        ),
+        ("no policy", "{}".to_owned(), Some("r.example/os"), Some("bad-signature-policy")),
+        (
+            "to be signed",
+            policy(accept, "r.example/os", signed),
+            Some("r.example/os"),
+            Some("machines-require-signature"),
+        ),
+    ] {
+        let source = format!("data:;base64,{}", STANDARD.encode(text));
+        let file = json!({ "path": MACHINE_POLICY, "contents": { "source": source } });
+        let spec = json!({ "config": { "storage": { "files": [file] } } });
+        let mut request = request_of(&spec, BuildOn::OsChange, MethodChoice::Auto);
+        request.push = push.map(|push| push.parse().unwrap());
+        let code = match Draft::new(request) {
+            Ok(draft) => {
+                let mut warnings = draft.warnings().into_iter();
+                let is_about = |one: &Finding| one.path.as_deref() == Some(MACHINE_POLICY);
+                warnings.find(is_about).map(|found| found.code)
+            }
+            Err(error) => Some(error.code().to_owned()),
+        };
+        assert_eq!(code.as_deref(), want, "{what}");
     }
 }

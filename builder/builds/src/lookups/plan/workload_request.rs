@@ -94,7 +94,7 @@ impl CachedPlan {
             package_keys: packages.keys,
             copies: packages.copies,
             registries_conf: conf,
-            signature_policy: settings.pull_policy().map(|policy| policy.without_signatures()),
+            signature_policy: settings.pull_policy().map(|policy| policy.with_signatures()),
             certs: settings.image_registry_bundles.clone(),
             registry_trust: settings.registry_trust_bundle.clone(),
             proxy: self.proxy.clone(),

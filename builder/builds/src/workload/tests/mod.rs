@@ -275,7 +275,7 @@ fn no_argument_is_a_variable() {
 }
 
 #[test]
-fn a_policy_goes_to_the_pod_without_its_signatures() {
+fn a_policy_goes_to_the_pod_with_its_signatures() {
     let text = r#"
 registrySources: {allowedRegistries: [quay.io, registry.example:5000/acme]}
 signaturePolicy: |
@@ -285,7 +285,7 @@ signaturePolicy: |
     let settings = ClusterSettings::parse(text).unwrap();
     let policy = settings.pull_policy().unwrap();
     let request =
-        JobRequest { signature_policy: Some(policy.without_signatures()), ..containerfile() };
+        JobRequest { signature_policy: Some(policy.with_signatures()), ..containerfile() };
     let inputs = inputs(&request, "uid");
     let map = inputs.iter().find_map(|input| match input {
         Input::ConfigMap(map) if input.name().starts_with("etc-registries-") => Some(map),
@@ -293,7 +293,7 @@ signaturePolicy: |
     });
     let text = &map.unwrap().data.as_ref().unwrap()["policy.json"];
     let read = SignaturePolicy::parse(text.as_bytes()).unwrap();
-    assert_eq!(read.verdict("quay.io/release/os").requirement, &Requirement::Accept);
+    assert_eq!(read, policy);
     assert_eq!(read.verdict("docker.io/x").requirement, &Requirement::Reject);
     let job = job(&request);
     let pod = job.spec.unwrap().template.spec.unwrap();

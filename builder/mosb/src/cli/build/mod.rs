@@ -7,7 +7,7 @@
 //! | `newer_base` | whether the base of the previous image got older than its tag |
 //! | `prepared_base` | finds or makes what a build is made on |
 //! | `buildah` | builds with buildah: its options, and its output as progress |
-//! | `result` | what is printed |
+//! | `result`, `verified_image` | what is printed |
 
 pub mod buildah;
 pub mod inputs;
@@ -15,6 +15,7 @@ pub mod newer_base;
 pub mod planned;
 pub mod prepared_base;
 pub mod result;
+pub mod verified_image;
 
 use std::fs::Permissions;
 use std::io::Write as _;
@@ -38,6 +39,7 @@ use newer_base::newer_base;
 use planned::{PlannedBuild, check_tag, complete, draft, planning};
 use prepared_base::On;
 use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image};
+use verified_image::VerifiedImage;
 
 /// Builds the image of a rendered MachineConfig, and pushes it
 ///
@@ -136,6 +138,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         on => on,
     };
     let prepared_use = on.shown();
+    let verified = on.verified(&drafted);
     let completing = complete(planning, drafted, on, &request, &options, target);
     let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
     let built = match &plan.method {
@@ -181,6 +184,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         reasons: plan.method.reasons().iter().map(Reason::finding).collect(),
         prepared: prepared_use.filter(|_| plan.prepared.is_some()),
         base: PinnedBase::new(&plan.request.base),
+        verified,
         base_tree: tree,
         layer,
         inputs: plan.inputs.hex(),
@@ -227,6 +231,7 @@ async fn prepare(
         inputs: prepared.inputs.hex(),
         reasons: drafted.draft.reasons().iter().map(Reason::finding).collect(),
         base: PinnedBase::new(&prepared.request.base),
+        verified: drafted.accepted.iter().map(VerifiedImage::from).collect(),
         bytes_pulled,
         bytes_pushed,
         duration_millis: millis(began.elapsed()),

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::buildah;
 use super::inputs::Buildah;
 use super::result::PreparedUse;
+use super::verified_image::VerifiedImage;
 use crate::cli::Result;
 use crate::cli::context::CliContext;
 use crate::cli::settings::Settings;
@@ -51,6 +52,15 @@ impl On {
                 Some(PreparedUse { inputs: prepared.inputs.hex(), image: None, reused: false })
             }
         }
+    }
+
+    /// The images whose signatures were verified: those of the draft, and what it is built on.
+    pub fn verified(&self, drafted: &ResolvedDraft) -> Vec<VerifiedImage> {
+        let prepared = match self {
+            Self::Prepared(prepared) | Self::Made(prepared) => prepared.accepted.as_ref(),
+            Self::Base | Self::ToMake(_) => None,
+        };
+        drafted.accepted.iter().chain(prepared).map(VerifiedImage::from).collect()
     }
 }
 

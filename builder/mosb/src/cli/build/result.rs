@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::verified_image::VerifiedImage;
 use crate::cli::output::Object;
 use crate::cli::page::{Page, count, size};
 use mosb_image::Digest;
@@ -34,6 +35,10 @@ pub struct BuildResult {
     pub prepared: Option<PreparedUse>,
     /// The base.
     pub base: PinnedBase,
+    /// The images whose signatures a policy requires.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub verified: Vec<VerifiedImage>,
     /// The tree of the base, or of the prepared base, if it was needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
@@ -147,6 +152,10 @@ pub struct PrepareResult {
     pub reasons: Vec<Finding>,
     /// The base.
     pub base: PinnedBase,
+    /// The images whose signatures a policy requires.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub verified: Vec<VerifiedImage>,
     /// Bytes of pulled manifests and blobs.
     pub bytes_pulled: u64,
     /// Bytes of pushed manifests and blobs.
@@ -192,6 +201,7 @@ impl Object for BuildResult {
             ("moved", Some(&transferred(self.bytes_pulled, self.bytes_pushed))),
             ("took", Some(&seconds(self.duration_millis))),
         ]);
+        VerifiedImage::section(&self.verified, &mut page);
         for (headline, findings) in
             [("Why not directly", &self.reasons), ("Warnings", &self.warnings)]
         {
@@ -222,6 +232,7 @@ impl Object for PrepareResult {
             ("moved", Some(&transferred(self.bytes_pulled, self.bytes_pushed))),
             ("took", Some(&seconds(self.duration_millis))),
         ]);
+        VerifiedImage::section(&self.verified, &mut page);
         page.section("What was run");
         page.findings(&self.reasons);
         if !self.warnings.is_empty() {

@@ -95,6 +95,7 @@ impl PlanCommand {
             On::Base | On::Prepared(_) | On::Made(_) => None,
         };
         let prepared = on.shown();
+        let verified = on.verified(&drafted);
         let completing = complete(planning, drafted, on, &request, &options, target).await?;
         let PlannedBuild { mut plan, tree, base_tree, base, buildah, prepared: lower } = completing;
         plan.warnings.extend(warnings);
@@ -145,7 +146,7 @@ impl PlanCommand {
                 };
                 let is_blocked = checks.iter().any(CheckResult::is_blocking);
                 let mut shown =
-                    Plan { commands, stages, change, checks, ..Plan::new(&plan, target, tree) };
+                    Plan { verified, commands, stages, change, checks, ..Plan::new(&plan, target, tree) };
                 // On the tree of the prepared base, it may have turned out that all is run at once.
                 if plan.prepared.is_some() || to_make.is_some() {
                     let has_last = split.last.is_some();

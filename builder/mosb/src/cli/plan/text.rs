@@ -2,6 +2,7 @@
 
 use super::view::{Plan, PlanLayer, PlannedStage};
 use crate::cli::build::result::TreeSource;
+use crate::cli::build::verified_image::VerifiedImage;
 use crate::cli::diff::{cost_lines, os_text};
 use crate::cli::files::{COLUMNS, path_row};
 use crate::cli::output::Object;
@@ -19,6 +20,7 @@ impl Object for Plan {
         page.section(&format!("Build on: {}", self.build_on));
         page.line(&format!("  {}", self.build_on_reason));
         self.inputs_section(&mut page);
+        VerifiedImage::section(&self.verified, &mut page);
         if !self.stages.is_empty() {
             stages_section(&mut page, &self.stages);
         }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::build::result::{BaseTreeUse, PinnedBase, PreparedUse};
+use crate::cli::build::verified_image::VerifiedImage;
 use crate::cli::diff::Side;
 use crate::cli::files::PathEntry;
 use mosb_api::image_checks::CheckResult;
@@ -37,6 +38,10 @@ pub struct Plan {
     pub build_on_reason: String,
     /// The base.
     pub base: PlannedBase,
+    /// The images whose signatures a policy requires.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub verified: Vec<VerifiedImage>,
     /// The tree of the base, or of the prepared base, if it is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_tree: Option<BaseTreeUse>,
@@ -182,6 +187,7 @@ impl Plan {
                 platform: base.config.platform.to_string(),
                 bootable: base.is_bootable(),
             },
+            verified: Vec::new(),
             base_tree,
             extensions_image: request.extensions_image.as_ref().map(ToString::to_string),
             containerfile: request.containerfile.as_ref().map(|text| digest(text.as_bytes())),

@@ -3,8 +3,10 @@
 use super::image::{live, paths};
 use super::{BUILD, RENDERED, digest, hex, looks_like};
 use crate::cli::build::result::*;
+use crate::cli::build::verified_image::*;
 use crate::cli::diff::Side;
 use crate::cli::plan::view::*;
+use crate::cli::verify::AppliedPolicy;
 use mosb_api::image_checks::{CheckMode, CheckName, CheckResult};
 use mosb_plan::containerfile::Part;
 use mosb_plan::image_checks::{CheckFailure, Verdict};
@@ -15,6 +17,20 @@ fn pinned() -> PinnedBase {
         image: format!("quay.io/fedora/fedora-coreos@{}", digest("base")),
         manifest: digest("base"),
         index: Some(digest("index")),
+    }
+}
+
+fn verified() -> VerifiedImage {
+    VerifiedImage {
+        image: pinned().image,
+        policy: AppliedPolicy {
+            file: "/etc/containers/policy.json".to_owned(),
+            scope: "quay.io/fedora".to_owned(),
+        },
+        signatures: vec![VerifiedSignature {
+            key: digest("key"),
+            identity: "quay.io/fedora/fedora-coreos:stable".to_owned(),
+        }],
     }
 }
 
@@ -38,6 +54,7 @@ fn plan() -> Plan {
             platform: "linux/arm64".to_owned(),
             bootable: true,
         },
+        verified: Vec::new(),
         base_tree: Some(BaseTreeUse { digest: digest("tree"), source: TreeSource::Cache }),
         extensions_image: None,
         containerfile: None,
@@ -145,6 +162,7 @@ fn a_containerfile_plan() {
                 )
                 .path("/etc/hosts"),
             ],
+            verified: vec![verified()],
             base_tree: None,
             extensions_image: Some(format!("quay.io/os/extensions@{}", digest("extensions"))),
             containerfile: Some(digest("containerfile")),
@@ -184,6 +202,7 @@ fn a_build() {
         reasons: Vec::new(),
         prepared: None,
         base: pinned(),
+        verified: vec![verified()],
         base_tree: Some(BaseTreeUse { digest: digest("tree"), source: TreeSource::Computed }),
         layer: Some(LayerInfo {
             digest: digest("layer"),
@@ -224,6 +243,7 @@ fn a_build() {
         inputs: hex("prepared inputs"),
         reasons,
         base: pinned(),
+        verified: vec![verified()],
         bytes_pulled: 1_717_986_918,
         bytes_pushed: 27_000_000,
         duration_millis: 62_042,

@@ -1,0 +1,75 @@
+//! Whether an image has the signatures that a policy requires: reads what is attached to it.
+
+use futures_util::{TryStreamExt as _, stream};
+
+use mosb_image::{Digest, PinnedRef};
+use mosb_trust::AttachmentKind;
+use mosb_trust::evaluate::AcceptedSignature;
+use mosb_trust::payload::PAYLOAD_LIMIT;
+use mosb_trust::signature::{SIGNATURE_ANNOTATION, UntrustedSignature};
+
+use crate::attached::AttachedLimits;
+use crate::client::Client;
+use crate::error::Error;
+use crate::signature_rule::SignatureRule;
+
+/// Layers of `.sig` manifests: no payload of ours has a kilobyte.
+const SIGNATURES: AttachedLimits = AttachedLimits { layer: PAYLOAD_LIMIT, total: 16 << 20 };
+
+/// An image with the signatures that a policy requires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AcceptedImage {
+    /// The manifest that was checked, under the name that is written.
+    pub image: PinnedRef,
+    /// The policy: a file, or the setting of a cluster.
+    pub file: String,
+    /// The scope of the image in it, or `default`.
+    pub scope: String,
+    /// One for each requirement of the scope.
+    pub signatures: Vec<AcceptedSignature>,
+}
+
+impl Client {
+    /// The signatures that are attached to an image. Nothing of them is verified.
+    ///
+    /// # Errors
+    /// They can't be read, or there are more than are read.
+    pub async fn signatures(&self, image: &PinnedRef) -> Result<Vec<UntrustedSignature>, Error> {
+        let attached = self.attached(image, AttachmentKind::Signature, SIGNATURES).await?;
+        let Some(attached) = attached else {
+            return Ok(Vec::new());
+        };
+        let layers = attached.manifest.layers().iter().zip(attached.contents);
+        let signature = layers.map(|(layer, payload)| UntrustedSignature {
+            payload,
+            signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
+        });
+        Ok(signature.collect())
+    }
+
+    /// Checks that each of these manifests, the first of which the image names, has the signatures
+    /// that a rule requires.
+    ///
+    /// # Errors
+    /// One of them has not, or its signatures can't be read.
+    pub async fn check_signatures(
+        &self,
+        rule: &SignatureRule,
+        manifests: &[Digest],
+    ) -> Result<AcceptedImage, Error> {
+        let repo = rule.image.repo();
+        let check = |digest: &Digest| {
+            let image = repo.pinned(*digest);
+            async move {
+                let signatures = self.signatures(&image).await?;
+                let signatures = rule.check(&image.digest(), &signatures)?;
+                let (file, scope) = (rule.file.clone(), rule.scope.clone());
+                Ok::<_, Error>(AcceptedImage { image, file, scope, signatures })
+            }
+        };
+        let checks: Vec<_> = manifests.iter().map(|digest| Ok(check(digest))).collect();
+        let accepted: Vec<_> =
+            stream::iter(checks).try_buffered(self.parallel()).try_collect().await?;
+        Ok(accepted.into_iter().next().expect("an image has a manifest"))
+    }
+}
