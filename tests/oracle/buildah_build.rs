@@ -247,7 +247,7 @@ fn between_registries_only_new_blobs_are_sent() {
         let target: Target = registry.repository("os/out").parse().unwrap();
         let made = container_build(&plan);
         let building =
-            buildah::build(&fixture.client, &made, &base, &target, &fixture.options, |_, line| {
+            buildah::build(&fixture.client, &made, &base, &target, None, &fixture.options, |_, line| {
                 println!("{line}")
             });
         let built = block_on(building).unwrap();

@@ -11,3 +11,4 @@ mod registry_policy;
 mod registry_profiles;
 mod repository;
 mod signatures;
+mod signed_builds;

@@ -9,6 +9,8 @@ use mosb_image::Digest;
 use mosb_image::hidden::Hidden;
 use serde::{Deserialize, Serialize};
 
+use crate::provenance::{self, SLSA_PROVENANCE};
+use crate::spdx::{self, SPDX_DOCUMENT};
 use crate::{KeyError, SigningKey, VerifyingKey};
 
 /// The media type of an envelope.
@@ -31,6 +33,8 @@ pub struct VerifiedAttestation {
     pub predicate_type: String,
     /// The position of the key among those that were given.
     pub key: usize,
+    /// What it has, for people; only of the documents that mosb writes.
+    pub description: Option<String>,
 }
 
 /// Why an attestation doesn't count.
@@ -121,7 +125,23 @@ pub fn verify(
     if !statement.subject.iter().any(is_subject) {
         return Err(AttestationProblem::OtherImage);
     }
-    Ok(VerifiedAttestation { predicate_type: statement.predicate_type, key })
+    let description = match &*statement.predicate_type {
+        SPDX_DOCUMENT => described::<spdx::Described>(&payload),
+        SLSA_PROVENANCE => described::<provenance::Described>(&payload),
+        _ => None,
+    };
+    Ok(VerifiedAttestation { predicate_type: statement.predicate_type, key, description })
+}
+
+#[derive(Deserialize)]
+struct Predicate<P> {
+    predicate: P,
+}
+
+fn described<'p, P: Deserialize<'p> + ToString>(statement: &'p [u8]) -> Option<String> {
+    // Others may write the same type in another form.
+    let Predicate { predicate } = serde_json::from_slice::<Predicate<P>>(statement).ok()?;
+    Some(predicate.to_string())
 }
 
 /// A statement about an image, to sign.
@@ -296,7 +316,7 @@ mod tests {
         let keys = [key.verifying_key().clone()];
         let verified = verify(&envelope, &keys, &digest).unwrap();
         let predicate_type = "https://example.com/type".to_owned();
-        assert_eq!(verified, VerifiedAttestation { predicate_type, key: 0 });
+        assert_eq!(verified, VerifiedAttestation { predicate_type, key: 0, description: None });
         let changed = Statement::new(&digest, "https://example.com/type", &json!({}));
         let other: Value = serde_json::from_slice(&changed.sign(&key).unwrap()).unwrap();
         let mut mixed: Value = serde_json::from_slice(&envelope).unwrap();

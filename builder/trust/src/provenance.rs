@@ -2,9 +2,10 @@
 //! texts, and no time: the same inputs give the same document.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use mosb_image::Digest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::image_name::ImageName;
@@ -110,5 +111,81 @@ impl<'a> Provenance<'a> {
                 metadata: Metadata { invocation_id: build },
             },
         }
+    }
+}
+
+/// What is shown of provenance that was read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Described {
+    build_definition: DescribedDefinition,
+    run_details: DescribedRun,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DescribedDefinition {
+    #[serde(default)]
+    resolved_dependencies: Vec<DescribedInput>,
+}
+
+#[derive(Deserialize)]
+struct DescribedInput {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct DescribedRun {
+    builder: DescribedBuilder,
+}
+
+#[derive(Deserialize)]
+struct DescribedBuilder {
+    id: String,
+}
+
+/// `by https://…, of rendered-worker-…, base`.
+impl fmt::Display for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 20;
+        let inputs = self.build_definition.resolved_dependencies.iter();
+        let names: Vec<_> = inputs.map(|input| &*input.name).filter(|it| !it.is_empty()).collect();
+        write!(f, "by {}", self.run_details.builder.id)?;
+        if !names.is_empty() {
+            write!(f, ", of {}", names[..names.len().min(SHOWN)].join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+    use mosb_image::RepoRef;
+    use mosb_types::canonical_json;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn provenance_has_digests_and_sorted_keys() {
+        let repo = RepoRef::try_from("quay.io/acme/base".to_owned()).unwrap();
+        let base = ImageName { repo: Some(repo), digest: Digest::of(b"base") };
+        let inputs = vec![
+            Dependency::text("rendered-worker-0", Digest::of(b"config")),
+            Dependency::image("base", &base),
+        ];
+        let external = [("method", json!("direct")), ("buildArgs", json!(["A"]))].into();
+        let definition = BuildDefinition::new(external, [("inputs", json!("0"))].into(), inputs);
+        let builder = Builder { id: "https://mosb.dev/builder/test", version: "0.1.0" };
+        let text = serde_json::to_string(&Provenance::new(&definition, builder, "w-0")).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(text.as_bytes(), canonical_json(&value), "its keys are sorted");
+        let described: Described = serde_json::from_str(&text).unwrap();
+        let want = "by https://mosb.dev/builder/test, of rendered-worker-0, base";
+        assert_eq!(described.to_string(), want);
+        let text = serde_json::to_string_pretty(&value).unwrap() + "\n";
+        expect_file!["../../../testdata/trust/provenance.json"].assert_eq(&text);
     }
 }

@@ -8,7 +8,6 @@ use mosb_api::RenderedConfigError;
 use mosb_api::yaml::YamlError;
 use mosb_trust::KeyError;
 use mosb_trust::evaluate::EvaluationError;
-use mosb_trust::signature::SignError;
 use mosb_types::{Diagnostic, ErrorClass};
 
 /// Why a command can't do what it was asked for.
@@ -89,9 +88,6 @@ pub enum Error {
         file: String,
         source: KeyError,
     },
-    #[error("{image}: not signed: {source}")]
-    #[diagnostic(code = "not-signed", class = Rejected)]
-    Sign { image: String, source: SignError },
     #[error("{file}: {scope:?}: {source}")]
     #[diagnostic(code = "unchecked-policy", class = InvalidInput)]
     UncheckedPolicy {

@@ -20,12 +20,13 @@ use super::page::Page;
 use super::settings::Settings;
 use super::{ExitCode, Result};
 use mosb_image::{ImageRef, PinnedRef};
-use mosb_registry::{self as registry, AttachedLimits, Client, NamedManifest, Options, Referrer};
-use mosb_trust::attestation::{self, ENVELOPE_LIMIT, PREDICATE_TYPE_ANNOTATION};
+use mosb_registry::{self as registry, Client, NamedManifest, Options, Referrer};
+use mosb_trust::attestation::{self, PREDICATE_TYPE_ANNOTATION};
 use mosb_trust::evaluate::PreparedRequirement;
-use mosb_trust::payload::PAYLOAD_LIMIT;
-use mosb_trust::signature::{SIGNATURE_ANNOTATION, UntrustedSignature};
-use mosb_trust::{AttachmentKind, KEY_LIMIT, VerifyingKey};
+use mosb_trust::provenance::SLSA_PROVENANCE;
+use mosb_trust::signature;
+use mosb_trust::spdx::SPDX_DOCUMENT;
+use mosb_trust::{Attached, AttachmentKind, KEY_LIMIT, VerifyingKey};
 use mosb_types::Finding;
 
 /// Shows who signed an image, and checks it against keys or a policy
@@ -50,11 +51,6 @@ pub struct Verify {
     #[arg(long = "key", value_name = "FILE")]
     pub keys: Vec<PathBuf>,
 }
-
-/// Layers of `.sig` manifests: no payload of ours has a kilobyte.
-const SIGNATURES: AttachedLimits = AttachedLimits { layer: PAYLOAD_LIMIT, total: 16 << 20 };
-const ATTESTATIONS: AttachedLimits =
-    AttachedLimits { layer: ENVELOPE_LIMIT, total: 2 * ENVELOPE_LIMIT };
 
 impl Verify {
     /// Rejects what can't be meant.
@@ -159,20 +155,10 @@ async fn verify(
 ) -> Result<VerifiedManifest> {
     let (digest, keys) = (pinned.digest(), required.keys());
     let (signatures, attestations) = try_join!(
-        client.attached(pinned, AttachmentKind::Signature, SIGNATURES),
-        client.attached(pinned, AttachmentKind::Attestation, ATTESTATIONS),
+        client.attached(pinned, AttachmentKind::Signature),
+        client.attached(pinned, AttachmentKind::Attestation),
     )?;
-    let layers = |attached: Option<registry::Attached>| {
-        let attached = attached.map(|it| (it.manifest.layers().to_vec(), it.contents));
-        let (layers, contents) = attached.unwrap_or_default();
-        layers.into_iter().zip(contents)
-    };
-    let untrusted: Vec<_> = layers(signatures)
-        .map(|(layer, payload)| UntrustedSignature {
-            payload,
-            signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
-        })
-        .collect();
+    let untrusted: Vec<_> = signature::untrusted(signatures.as_ref()).collect();
     let fingerprint = |key: usize| keys[key].fingerprint().to_string();
     let signatures = untrusted.iter().map(|signature| match signature.verify(&keys, &digest) {
         Ok(verified) => SignatureInfo {
@@ -184,8 +170,9 @@ async fn verify(
             SignatureInfo { key: None, identity: None, problem: Some(problem.to_string()) }
         }
     });
-    let attestations = layers(attestations).map(|(layer, envelope)| {
-        let verified = match &envelope {
+    let attestations = attestations.iter().flat_map(Attached::layers);
+    let attestations = attestations.map(|(layer, envelope)| {
+        let verified = match envelope {
             Some(envelope) => attestation::verify(envelope, &keys, &digest),
             None => Err(attestation::AttestationProblem::Unreadable),
         };
@@ -193,15 +180,18 @@ async fn verify(
             Ok(verified) => AttestationInfo {
                 predicate_type: Some(verified.predicate_type),
                 key: Some(fingerprint(verified.key)),
+                description: verified.description,
                 problem: None,
             },
             Err(problem) => AttestationInfo {
                 predicate_type: layer.annotations.get(PREDICATE_TYPE_ANNOTATION).cloned(),
                 key: None,
+                description: None,
                 problem: Some(problem.to_string()),
             },
         }
     });
+    let attestations: Vec<_> = attestations.collect();
     let (referrers, warnings) = match client.referrers(pinned).await {
         Ok(referrers) => (referrers, Vec::new()),
         Err(error) => (Vec::new(), vec![Finding::from(&error).object(pinned.to_string())]),
@@ -217,7 +207,7 @@ async fn verify(
         accepted: checked.is_ok(),
         reason: checked.err().map(|missing| missing.to_string()),
         signatures: signatures.collect(),
-        attestations: attestations.collect(),
+        attestations,
         other_referrers: referrers
             .into_iter()
             .filter(is_other)
@@ -304,6 +294,9 @@ pub struct AttestationInfo {
     /// Fingerprint of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What it has, for people; only of SPDX documents and SLSA provenance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -335,16 +328,22 @@ impl Object for Verification {
             page.section(&format!("{}{platform}", manifest.digest));
             page.pairs(&[("not accepted", manifest.reason.as_deref())]);
             let signatures = manifest.signatures.iter().map(|signature| {
-                ("signature", &signature.key, &signature.identity, &signature.problem)
+                ("signature", &signature.key, signature.identity.as_ref(), &signature.problem)
             });
             let attestations = manifest.attestations.iter().map(|attestation| {
-                let about = &attestation.predicate_type;
-                ("attestation", &attestation.key, about, &attestation.problem)
+                let kind = attestation.predicate_type.as_ref();
+                let what = match kind.map(String::as_str) {
+                    Some(SPDX_DOCUMENT) => "SBOM",
+                    Some(SLSA_PROVENANCE) => "provenance",
+                    _ => "attestation",
+                };
+                let about = attestation.description.as_ref().or(kind);
+                (what, &attestation.key, about, &attestation.problem)
             });
             let rows = signatures.chain(attestations).map(|(what, key, about, problem)| {
                 let of_key = key.as_ref().map(|key| format!("by {key}"));
                 let state = of_key.or_else(|| problem.clone()).unwrap_or_default();
-                vec![what.to_owned(), about.clone().unwrap_or_default(), state]
+                vec![what.to_owned(), about.cloned().unwrap_or_default(), state]
             });
             page.table(&[], &rows.collect::<Vec<_>>());
             let referrers = manifest.other_referrers.iter();

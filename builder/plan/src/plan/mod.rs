@@ -21,6 +21,7 @@ pub mod live;
 mod machine_part;
 mod method;
 mod mounted;
+mod origin;
 pub mod packages;
 mod pre_built;
 mod prepared;
@@ -51,6 +52,7 @@ pub(crate) use machine_part::{CORE, OF_CORE};
 pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use method::{Method, MethodChoice, Reason, build_on_reason, default_build_on};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
+pub use origin::Origin;
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub(crate) use prepared::is_trust_file;
 pub use prepared::{

@@ -1,8 +1,11 @@
 //! SPDX 2.3 as JSON has it. Each struct has its fields in the order of their names, so that the keys are
 //! sorted without a copy of the document as a JSON value.
 
+use std::fmt;
+
 use mosb_image::Digest;
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use crate::image_name::ImageName;
 
@@ -156,5 +159,46 @@ pub(super) struct Relationship {
 impl Relationship {
     pub fn new(from: &str, kind: &'static str, to: &str) -> Self {
         Self { to: to.to_owned(), kind, from: from.to_owned() }
+    }
+}
+
+/// What is shown of an SBOM that was read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Described {
+    spdx_version: String,
+    #[serde(default)]
+    files: Vec<IgnoredAny>,
+    #[serde(default)]
+    packages: Vec<DescribedPackage>,
+}
+
+#[derive(Deserialize)]
+struct DescribedPackage {
+    #[serde(rename = "packageVerificationCode")]
+    code: Option<DescribedCode>,
+}
+
+#[derive(Deserialize)]
+struct DescribedCode {
+    #[serde(default, rename = "packageVerificationCodeExcludedFiles")]
+    excluded: Vec<IgnoredAny>,
+}
+
+/// `SPDX-2.3: 3 packages, 12 files, 1 file without hashes`.
+impl fmt::Display for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |count: usize, of: &str| match count {
+            1 => format!("1 {of}"),
+            count => format!("{count} {of}s"),
+        };
+        let (packages, files) = (self.packages.len(), self.files.len());
+        write!(f, "{}: {}", self.spdx_version, count(packages, "package"))?;
+        write!(f, ", {}", count(files, "file"))?;
+        let codes = self.packages.iter().filter_map(|package| package.code.as_ref());
+        match codes.map(|code| code.excluded.len()).sum::<usize>() {
+            0 => Ok(()),
+            excluded => write!(f, ", {} without hashes", count(excluded, "file")),
+        }
     }
 }

@@ -10,6 +10,7 @@ use mosb_image::{Digest, TreePath};
 use serde::Serialize;
 
 use crate::image_name::ImageName;
+pub(crate) use document::Described;
 use document::{Creation, Document, File, Package, Relationship, VerificationCode};
 
 /// The type of the statement.

@@ -42,7 +42,10 @@ fn a_direct_layer_is_listed_by_file() {
     files.list(path("/etc/motd"), b"hello\n");
     files.list(path("/usr/share/größe \"x\""), b"");
     files.leave_out(path("/etc/tls.key"));
-    check("sbom-direct.json", &write(&image, &[base], &[layer(Some(files))]));
+    let document = write(&image, &[base], &[layer(Some(files))]);
+    let described: Described = serde_json::from_str(&document).unwrap();
+    assert_eq!(described.to_string(), "SPDX-2.3: 3 packages, 2 files, 1 file without hashes");
+    check("sbom-direct.json", &document);
 }
 
 #[test]
