@@ -191,3 +191,136 @@ fn image_name(base: &Base) -> ImageName {
     let repo = named.and_then(Result::ok).map(|image| image.repo().clone());
     ImageName { repo, digest: base.manifest_digest }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::plan::{BaseName, Draft, MethodChoice};
+    use mosb_api::RenderedConfig;
+    use mosb_image::overlay::Meta;
+    use mosb_image::tree::BaseTree;
+
+    const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
+
+    fn request(files: &Value) -> BuildRequest {
+        let config = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": NAME },
+            "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": files } } },
+        });
+        let image = json!({ "os": "linux", "architecture": "amd64", "config": {},
+            "rootfs": { "type": "layers", "diff_ids": [Digest::of(b"layer")] } });
+        let manifest = json!({ "config": {}, "layers": [{}] }).to_string();
+        let name = BaseName::from_os_image_url("quay.io/acme/base:1").unwrap();
+        let (image, index) = (image.to_string(), Some(Digest::of(b"index")));
+        let base = Base::new(name, "x".to_owned(), index, manifest.as_bytes(), image.as_bytes());
+        BuildRequest::new(RenderedConfig::from_value(config).unwrap(), base.unwrap())
+    }
+
+    fn plan(request: BuildRequest) -> BuildPlan {
+        Draft::new(request).unwrap().finish(&BaseTree::default()).unwrap()
+    }
+
+    fn file(path: &str, content: &str) -> Value {
+        json!({ "path": path, "contents": { "source": format!("data:,{content}") } })
+    }
+
+    #[test]
+    fn inputs_are_named_by_digest() {
+        let mut request = request(&json!([file("/etc/motd", "hello")]));
+        let config = Digest::of(&canonical_value(request.config.as_value())).hex();
+        let base = request.base.manifest_digest;
+        let image = |name: &str, digest: Digest| {
+            let uri = format!("pkg:oci/base@{digest}?repository_url=quay.io/acme/base");
+            json!({ "name": name, "uri": uri, "digest": { "sha256": digest.hex() } })
+        };
+        let mut inputs = vec![
+            json!({ "name": NAME, "digest": { "sha256": config } }),
+            image("base", base),
+            image("index of the base", Digest::of(b"index")),
+        ];
+        let direct = plan(request.clone());
+        let mut want = json!({
+            "buildType": "https://mosb.dev/build/v1",
+            "externalParameters": {
+                "buildArgs": [], "method": "direct", "platform": "linux/amd64", "pool": "worker",
+                "renderedConfig": NAME,
+            },
+            "internalParameters": { "format": FORMAT, "inputs": direct.inputs.hex() },
+            "resolvedDependencies": inputs,
+        });
+        let origin = direct.origin();
+        assert_eq!(json!(origin.definition), want);
+        assert_eq!(origin.build, direct.build_name.to_string());
+        assert_eq!(origin.bases, [image_name(&request.base)]);
+
+        let own = "FROM configs\nARG TOKEN\nRUN echo x\n";
+        request.containerfile = Some(own.to_owned());
+        request.build_args = [("TOKEN".to_owned(), "hunter2".to_owned())].into();
+        request.method = MethodChoice::Containerfile;
+        let run = plan(request);
+        let digest = Digest::of(own.as_bytes()).hex();
+        inputs.push(json!({ "name": "Containerfile", "digest": { "sha256": digest } }));
+        want["resolvedDependencies"] = json!(inputs);
+        want["externalParameters"]["buildArgs"] = json!(["TOKEN"]);
+        want["externalParameters"]["method"] = json!("containerfile");
+        want["internalParameters"] = json!({
+            "format": FORMAT, "inputs": run.inputs.hex(),
+            "notRecorded": "what RUN instructions fetched",
+        });
+        assert_eq!(json!(run.origin().definition), want);
+    }
+
+    #[test]
+    fn files_with_secrets_are_left_out() {
+        let put = |path: &str, content: &str| {
+            let meta = Meta { mode: 0o644, uid: 0, gid: 0 };
+            let content = Bytes::copy_from_slice(content.as_bytes());
+            LayerEntry::Put(path.parse().unwrap(), Node::File { meta, content })
+        };
+        let link = |path: &str, to: &str| {
+            let to = to.parse().unwrap();
+            LayerEntry::Put(path.parse().unwrap(), Node::Hardlink { to })
+        };
+        let pem = "-----BEGIN PRIVATE KEY-----";
+        let harmless = [put("/etc/empty.key", ""), put("/etc/motd", "hello"), link("/a", "/etc/motd")];
+        for (what, config, layer, left_out) in [
+            ("none", json!([]), vec![put(CURRENT_CONFIG, "{}")], &[][..]),
+            (
+                "by name",
+                json!([]),
+                vec![put(CURRENT_CONFIG, "{}"), put("/etc/tls.key", "k"), link("/l", "/etc/tls.key")],
+                &[CURRENT_CONFIG, "/etc/tls.key", "/l"],
+            ),
+            ("by content", json!([]), vec![put("/etc/tls", pem)], &["/etc/tls"]),
+            (
+                "by another name",
+                json!([file("/var/tls.key", "k")]),
+                vec![put("/usr/lib/0123", "k")],
+                &["/usr/lib/0123"],
+            ),
+        ] {
+            let mut plan = plan(request(&config));
+            plan.layer = harmless.iter().cloned().chain(layer.clone()).collect();
+            let mut want = LayerFiles::default();
+            let is_left_out = |path: &TreePath| left_out.contains(&&*path.to_string());
+            let mut paths: Vec<_> = plan.layer.iter().map(LayerEntry::path).collect();
+            paths.sort();
+            for path in paths {
+                let content = match &*path.to_string() {
+                    "/etc/motd" | "/a" => "hello",
+                    CURRENT_CONFIG => "{}",
+                    _ => "",
+                };
+                if is_left_out(path) {
+                    want.leave_out(path.clone());
+                } else {
+                    want.list(path.clone(), content.as_bytes());
+                }
+            }
+            assert_eq!(plan.layer_files(), want, "{what}");
+        }
+    }
+}
