@@ -108,8 +108,7 @@ impl BuildahFixture {
         let target: Target = format!("oci:{}", output.display()).parse().unwrap();
         let made = container_build(plan);
         let line = |_, line: &str| println!("{line}");
-        let built =
-            buildah::build(&self.client, &made, base, &target, None, &self.options, line);
+        let built = buildah::build(&self.client, &made, base, &target, None, &self.options, line);
         let built = block_on(built)?;
         let layout = Layout::at(output);
         let mut tree = Snapshot::default();

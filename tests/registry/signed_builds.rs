@@ -259,7 +259,7 @@ async fn a_build_without_evidence_moves_no_tag() {
             is_it.then(|| Fault::status(403))
         });
         let refused = fixture.sign(&repository, "os.key");
-        assert_refused(&refused, what, 1, "denied", &["could not be signed, so no tag names it"]);
+        assert_refused(&refused, what, 1, "denied", &["could not be signed, so no tag was moved"]);
         let tag = fixture.get(&format!("{repository}/manifests/{NAME}")).await;
         assert_eq!(tag, None, "{what}");
     }

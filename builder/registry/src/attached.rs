@@ -224,7 +224,10 @@ pub(super) async fn find(remote: &Remote, reference: &str) -> Result<Option<Byte
 }
 
 /// The index of referrers by the API; `None` if the registry doesn't have it.
-pub(super) async fn referrers_api(remote: &Remote, digest: &Digest) -> Result<Option<Bytes>, Error> {
+pub(super) async fn referrers_api(
+    remote: &Remote,
+    digest: &Digest,
+) -> Result<Option<Bytes>, Error> {
     let repository = remote.repository();
     let mut call = remote.call(Method::GET, &format!("referrers/{digest}")).await?;
     call = call.header(ACCEPT, OCI_INDEX);

@@ -226,8 +226,8 @@ pub enum Error {
     #[error("{image}: not signed: {source}")]
     #[diagnostic(code = "not-signed", class = Rejected)]
     Sign { image: String, source: SignError },
-    /// An image that was pushed by its digest only, because it has no signatures.
-    #[error("{image}: it could not be signed, so no tag names it: {source}")]
+    /// An image that was pushed by its digest only, because its evidence can't be attached.
+    #[error("{image}: it could not be signed, so no tag was moved: {source}")]
     #[diagnostic(code = source.code(), class = source.class())]
     NotSigned { image: String, source: Box<Error> },
     /// A tag that others write as well, or whose content is not what was written.

@@ -33,8 +33,29 @@ pub struct VerifiedAttestation {
     pub predicate_type: String,
     /// The position of the key among those that were given.
     pub key: usize,
+    statement: Vec<u8>,
+}
+
+impl VerifiedAttestation {
     /// What it has, for people; only of the documents that mosb writes.
-    pub description: Option<String>,
+    pub fn description(&self) -> Option<String> {
+        match &*self.predicate_type {
+            SPDX_DOCUMENT => describe::<spdx::Described>(&self.statement),
+            SLSA_PROVENANCE => describe::<provenance::Described>(&self.statement),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Predicate<P> {
+    predicate: P,
+}
+
+fn describe<'s, P: Deserialize<'s> + ToString>(statement: &'s [u8]) -> Option<String> {
+    // Others may write the same type in another form.
+    let Predicate { predicate } = serde_json::from_slice::<Predicate<P>>(statement).ok()?;
+    Some(predicate.to_string())
 }
 
 /// Why an attestation doesn't count.
@@ -125,23 +146,7 @@ pub fn verify(
     if !statement.subject.iter().any(is_subject) {
         return Err(AttestationProblem::OtherImage);
     }
-    let description = match &*statement.predicate_type {
-        SPDX_DOCUMENT => described::<spdx::Described>(&payload),
-        SLSA_PROVENANCE => described::<provenance::Described>(&payload),
-        _ => None,
-    };
-    Ok(VerifiedAttestation { predicate_type: statement.predicate_type, key, description })
-}
-
-#[derive(Deserialize)]
-struct Predicate<P> {
-    predicate: P,
-}
-
-fn described<'p, P: Deserialize<'p> + ToString>(statement: &'p [u8]) -> Option<String> {
-    // Others may write the same type in another form.
-    let Predicate { predicate } = serde_json::from_slice::<Predicate<P>>(statement).ok()?;
-    Some(predicate.to_string())
+    Ok(VerifiedAttestation { predicate_type: statement.predicate_type, key, statement: payload })
 }
 
 /// A statement about an image, to sign.
@@ -189,11 +194,7 @@ struct NewSignature {
 
 impl Statement {
     /// States `predicate` of the manifest `digest`.
-    pub fn new(
-        digest: &Digest,
-        predicate_type: &'static str,
-        predicate: &impl Serialize,
-    ) -> Self {
+    pub fn new(digest: &Digest, predicate_type: &'static str, predicate: &impl Serialize) -> Self {
         let digest = NewDigest { sha256: digest.hex() };
         let subject = [NewSubject { digest }];
         let statement = NewStatement { kind: STATEMENTS[0], predicate, predicate_type, subject };
@@ -307,7 +308,7 @@ mod tests {
     fn a_statement_is_signed_and_verified() {
         let (key, _) = SigningKey::generate().unwrap();
         let digest = Digest::of(b"manifest");
-        let predicate = json!({ "b": 1, "a": 2 });
+        let predicate = json!({ "a": 1 });
         let statement = Statement::new(&digest, "https://example.com/type", &predicate);
         let value: Value = serde_json::from_slice(&statement.bytes).unwrap();
         assert_eq!(statement.bytes, mosb_types::canonical_json(&value), "its keys are sorted");
@@ -315,8 +316,8 @@ mod tests {
         let envelope = statement.sign(&key).unwrap();
         let keys = [key.verifying_key().clone()];
         let verified = verify(&envelope, &keys, &digest).unwrap();
-        let predicate_type = "https://example.com/type".to_owned();
-        assert_eq!(verified, VerifiedAttestation { predicate_type, key: 0, description: None });
+        assert_eq!((&*verified.predicate_type, verified.key), ("https://example.com/type", 0));
+        assert_eq!(verified.description(), None);
         let changed = Statement::new(&digest, "https://example.com/type", &json!({}));
         let other: Value = serde_json::from_slice(&changed.sign(&key).unwrap()).unwrap();
         let mut mixed: Value = serde_json::from_slice(&envelope).unwrap();

@@ -8,9 +8,7 @@ use bytes::Bytes;
 use mosb_image::{BlobRef, Digest};
 
 use crate::attached::{Attached, AttachedError, NewLayer};
-use crate::attestation::{
-    self, DSSE, ENVELOPE_LIMIT, PREDICATE_TYPE_ANNOTATION, Statement,
-};
+use crate::attestation::{self, DSSE, ENVELOPE_LIMIT, PREDICATE_TYPE_ANNOTATION, Statement};
 use crate::payload::SIMPLE_SIGNING;
 use crate::signature::{self, SIGNATURE_ANNOTATION};
 use crate::{AttachmentKind, KeyError, NewAttachment, SigningKey};
@@ -91,7 +89,10 @@ impl Evidence<'_> {
         Ok(Some(kind.manifest(&self.subject, manifest, layers)?))
     }
 
-    fn missing_attestations(&self, attached: Option<&Attached>) -> Result<Vec<NewLayer>, SignError> {
+    fn missing_attestations(
+        &self,
+        attached: Option<&Attached>,
+    ) -> Result<Vec<NewLayer>, SignError> {
         let keys = std::slice::from_ref(self.key.verifying_key());
         let envelopes = attached.into_iter().flat_map(Attached::layers);
         let verified: Vec<String> = envelopes

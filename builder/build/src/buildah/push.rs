@@ -50,12 +50,18 @@ pub async fn push(
 
 /// Of the layers, only the files in that of the config are known.
 fn description(build: &ContainerBuild, built: &BuiltImage) -> Description {
+    let mut origin = build.origin.clone();
     let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
-    let of_config = of_config
+    let mut of_config = of_config
         .map(|layer| SbomLayer { digest: layer.digest, files: build.config_files.clone() });
+    // The administrator's Containerfile may make the image of something else.
+    if built.image.base_layers < build.lower().config.diff_ids.len() {
+        origin.bases.clear();
+        of_config = None;
+    }
     let above = built.image.layers.iter();
     let above = above.map(|layer| SbomLayer { digest: layer.digest, files: None });
-    Description { origin: build.origin.clone(), layers: of_config.into_iter().chain(above).collect() }
+    Description { origin, layers: of_config.into_iter().chain(above).collect() }
 }
 
 /// The plan for pushing a built image, with the source of each blob.

@@ -178,9 +178,9 @@ async fn verify(
         };
         match verified {
             Ok(verified) => AttestationInfo {
+                description: verified.description(),
                 predicate_type: Some(verified.predicate_type),
                 key: Some(fingerprint(verified.key)),
-                description: verified.description,
                 problem: None,
             },
             Err(problem) => AttestationInfo {

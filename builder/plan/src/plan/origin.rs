@@ -285,13 +285,18 @@ mod tests {
             LayerEntry::Put(path.parse().unwrap(), Node::Hardlink { to })
         };
         let pem = "-----BEGIN PRIVATE KEY-----";
-        let harmless = [put("/etc/empty.key", ""), put("/etc/motd", "hello"), link("/a", "/etc/motd")];
+        let harmless =
+            [put("/etc/empty.key", ""), put("/etc/motd", "hello"), link("/a", "/etc/motd")];
         for (what, config, layer, left_out) in [
             ("none", json!([]), vec![put(CURRENT_CONFIG, "{}")], &[][..]),
             (
                 "by name",
                 json!([]),
-                vec![put(CURRENT_CONFIG, "{}"), put("/etc/tls.key", "k"), link("/l", "/etc/tls.key")],
+                vec![
+                    put(CURRENT_CONFIG, "{}"),
+                    put("/etc/tls.key", "k"),
+                    link("/l", "/etc/tls.key"),
+                ],
                 &[CURRENT_CONFIG, "/etc/tls.key", "/l"],
             ),
             ("by content", json!([]), vec![put("/etc/tls", pem)], &["/etc/tls"]),

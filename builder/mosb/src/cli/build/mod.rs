@@ -135,8 +135,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
             warnings.extend(check_tag(context, drafted.draft.request(), output).await?);
             let signing = signer.as_ref().map(Signer::of_prepared_base);
             let to = (output, &options);
-            let making =
-                prepared_base::make(context, &prepared, &drafted, to, signing, settings);
+            let making = prepared_base::make(context, &prepared, &drafted, to, signing, settings);
             let (made, source) = making.await?;
             warnings.extend(made.warnings);
             let found = prepared_base::resolve_made(context, planning, &prepared, &source).await?;

@@ -189,14 +189,13 @@ fn a_build() {
     let prepared =
         PreparedUse { inputs: hex("prepared inputs"), image: Some(image.clone()), reused: true };
     let (method, on) = ("prepared".to_owned(), Some(prepared.clone()));
-    let on_prepared =
-        BuildResult {
-            method: method.clone(),
-            reasons: reasons.clone(),
-            prepared: on,
-            signed: None,
-            ..built
-        };
+    let on_prepared = BuildResult {
+        method: method.clone(),
+        reasons: reasons.clone(),
+        prepared: on,
+        signed: None,
+        ..built
+    };
     looks_like("build-prepared", &on_prepared);
     let to_make = PreparedUse { image: None, reused: false, ..prepared };
     let planned = Plan {
