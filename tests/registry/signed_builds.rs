@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mosb_image::Digest;
-use mosb_image::media_type::OCI_MANIFEST;
+use mosb_image::media_type::{OCI_INDEX, OCI_MANIFEST};
 use mosb_trust::AttachmentKind;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl Fixture {
 
     fn build(&self, repository: &str, more: &[&str]) -> Finished {
         let output = self.output(repository);
-        self.user.build(config().as_bytes(), &[&["--output", &output], more].concat())
+        self.user.build(config().as_bytes(), &[&["--output", &output][..], more].concat())
     }
 
     fn sign(&self, repository: &str, key: &str) -> Finished {
@@ -84,7 +84,8 @@ impl Fixture {
     /// A manifest, or a blob; nothing if there is none.
     async fn get(&self, path: &str) -> Option<Vec<u8>> {
         let url = format!("http://{}/v2/{path}", self.registry.address());
-        let request = reqwest::Client::new().get(url).header("accept", OCI_MANIFEST);
+        let accept = format!("{OCI_MANIFEST}, {OCI_INDEX}");
+        let request = reqwest::Client::new().get(url).header("accept", accept);
         let answer = request.send().await.unwrap();
         match answer.status().as_u16() {
             404 => None,
@@ -286,5 +287,5 @@ fn what_can_not_be_signed_is_refused_first() {
     assert_refused(&stdin, "two on stdin", 2, "wrong-use", &["stdin can be read once"]);
     let public = fixture.build("os/worker", &["--sign-key", &fixture.file("os.key.pub")]);
     assert_refused(&public, "a public key", 2, "bad-key", &["os.key.pub"]);
-    assert_eq!(fixture.proxy.seen(), []);
+    assert!(fixture.proxy.seen().is_empty());
 }
