@@ -77,7 +77,7 @@ pub async fn build(client: &Client, job: Job) -> TransferStats {
     let target = job.target.clone();
     let client = client.with_new_stats();
     let (plan, base) = plan(&client, job).await;
-    let built = direct::build(&client, &plan, &base, &target).await.unwrap();
+    let built = direct::build(&client, &plan, &base, &target, None).await.unwrap();
     TransferStats {
         all: client.transfer_stats().pulled() + client.transfer_stats().pushed(),
         layer: built.layers[0].size,

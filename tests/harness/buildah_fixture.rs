@@ -88,7 +88,7 @@ impl BuildahFixture {
             }
         };
         let (client, options) = (&self.client, &self.options);
-        let build = buildah::build(client, &made, base, &target, options, on_line);
+        let build = buildah::build(client, &made, base, &target, None, options, on_line);
         block_on(async {
             tokio::select! {
                 ended = build => panic!("it ended: {ended:?}"),
@@ -108,8 +108,8 @@ impl BuildahFixture {
         let target: Target = format!("oci:{}", output.display()).parse().unwrap();
         let made = container_build(plan);
         let line = |_, line: &str| println!("{line}");
-        let built =
-            block_on(buildah::build(&self.client, &made, base, &target, &self.options, line))?;
+        let built = buildah::build(&self.client, &made, base, &target, None, &self.options, line);
+        let built = block_on(built)?;
         let layout = Layout::at(output);
         let mut tree = Snapshot::default();
         for layer in layout.layers(NAME) {

@@ -260,10 +260,15 @@ fn between_registries_only_new_blobs_are_sent() {
         let plan = plan(&config(), Some(own), &base);
         let target: Target = registry.repository("os/out").parse().unwrap();
         let made = container_build(&plan);
-        let building =
-            buildah::build(&fixture.client, &made, &base, &target, &fixture.options, |_, line| {
-                println!("{line}")
-            });
+        let building = buildah::build(
+            &fixture.client,
+            &made,
+            &base,
+            &target,
+            None,
+            &fixture.options,
+            |_, line| println!("{line}"),
+        );
         let built = block_on(building).unwrap();
         let layers: u64 = built.layers.iter().map(|layer| layer.size).sum();
         assert!(layers < 64 << 10, "{layers}");

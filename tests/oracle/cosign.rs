@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use mosb_tests::build_fixture::{BuildFixture, NAME, config};
 use mosb_tests::parts::COSIGN;
 use mosb_tests::{
     Access, Compression, Finished, Image, Layout, Mosb, Registry, Server, Transport, Tree, finish,
@@ -28,6 +29,11 @@ impl Cosign<'_> {
 
     fn verify(&self, image: &str, key: &str) -> Option<i32> {
         self.run(&["verify", "--key", key, "--insecure-ignore-tlog", image]).code()
+    }
+
+    fn verify_attestation(&self, kind: &str, image: &str, key: &str) -> Option<i32> {
+        let arguments = ["verify-attestation", "--type", kind, "--key", key];
+        self.run(&[&arguments[..], &["--insecure-ignore-tlog", image]].concat()).code()
     }
 
     /// Signs with the key of cosign, as `.sig` manifests, and in no transparency log.
@@ -142,6 +148,33 @@ fn cosign_and_mosb_verify_each_other() {
         assert_eq!(attestations("cosign.pub"), want, "{what}");
         let problem = "none of the keys verifies it";
         assert_eq!(attestations("os.key.pub")[0]["problem"], problem, "{what}");
+    }
+}
+
+#[test]
+#[ignore = "make test-all: cosign takes long to build"]
+fn cosign_verifies_what_a_build_attaches() {
+    let user = BuildFixture::new();
+    let cosign = Cosign { directory: user.mosb.home() };
+    let file = |name: &str| user.mosb.home().join(name).display().to_string();
+    for name in ["os.key", "other.key"] {
+        user.mosb.run(["keys", "new", &file(name)]).ok();
+    }
+    for server in [Server::Olareg, Server::Debian] {
+        let what = format!("{server:?}");
+        let registry = Registry::start(server, Access::Anyone, Transport::Http);
+        let output = registry.repository("os/worker");
+        let arguments = ["--output", &output, "--sign-key", &file("os.key")];
+        user.build(config().as_bytes(), &arguments).ok();
+        let image = format!("{output}:{NAME}");
+        assert_eq!(cosign.verify(&image, "os.key.pub"), Some(0), "{what}");
+        for kind in ["spdxjson", "slsaprovenance1"] {
+            let verify = |key| cosign.verify_attestation(kind, &image, key);
+            assert_eq!(verify("os.key.pub"), Some(0), "{what} {kind}");
+            assert_ne!(verify("other.key.pub"), Some(0), "{what} {kind}: another key");
+        }
+        let kind = "cyclonedx";
+        assert_ne!(cosign.verify_attestation(kind, &image, "os.key.pub"), Some(0), "{what}");
     }
 }
 

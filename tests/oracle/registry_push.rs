@@ -125,7 +125,7 @@ async fn another_builds_image_gets_a_tag() {
     // Both builds begin while the tag names the first image.
     let slow = client.begin_push(&place, &three.tags, 0).await.unwrap();
     client.push(&place, &two).await.unwrap();
-    let pushed = slow.finish(&three).await.unwrap();
+    let pushed = slow.finish(&three, None).await.unwrap();
     let meanwhile = Digest::of(&two.manifest);
     let name = former_tag("name", &meanwhile);
     let found = registry.inspect(&format!("acme/os:{name}"), &registry.authfile()).ok();
@@ -264,7 +264,7 @@ async fn an_early_push_leaves_no_upload() {
         let push = client.begin_push(&place, &plan.tags, 2).await.unwrap();
         assert_eq!(requests(&proxy), [&lookups, started].concat(), "{what}");
         proxy.rule(|_| None);
-        let pushed = push.finish(&plan).await.unwrap();
+        let pushed = push.finish(&plan, None).await.unwrap();
         assert_eq!(pushed.tags, plan.tags, "{what}");
         let mut want = [&found, finished].concat();
         want.sort_unstable();

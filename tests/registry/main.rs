@@ -11,4 +11,5 @@ mod registry_policy;
 mod registry_profiles;
 mod repository;
 mod signatures;
+mod signed_builds;
 mod verified_bases;

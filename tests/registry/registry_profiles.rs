@@ -151,7 +151,7 @@ async fn each_stand_in_takes_a_first_push() {
                 let pushed = if early {
                     let push = client.begin_push(&place, &plan.tags, 2).await;
                     let push = push.unwrap_or_else(|error| panic!("{what}: {error}"));
-                    push.finish(&plan).await
+                    push.finish(&plan, None).await
                 } else {
                     client.push(&place, &plan).await
                 };

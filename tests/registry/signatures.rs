@@ -4,10 +4,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use mosb_image::media_type::{OCI_INDEX, OCI_MANIFEST};
-use mosb_image::{BlobRef, Digest};
-use mosb_registry::{AttachedLimits, Client};
+use mosb_image::{BlobRef, Digest, RepoRef};
+use mosb_registry::Client;
 use mosb_trust::signature::SIGNATURE_ANNOTATION;
-use mosb_trust::{AttachmentKind, SigningKey, attached, signature};
+use mosb_trust::{AttachmentKind, Evidence, SigningKey, attached};
 use mosb_types::Secret;
 use serde_json::{Value, json};
 
@@ -335,13 +335,15 @@ async fn a_lost_signature_is_written_again() {
     });
     let key = fixture.signing_key("os.key");
     let repository = format!("{}/acme/os", proxy.address());
-    let image = format!("{repository}@{digest}").parse().unwrap();
-    let subject = BlobRef { digest, ..BlobRef::of(OCI_MANIFEST, b"") };
+    let evidence = Evidence {
+        key: &key,
+        subject: BlobRef { digest, ..BlobRef::of(OCI_MANIFEST, b"") },
+        references: vec![format!("{repository}:v1")],
+        statements: Vec::new(),
+    };
     let client = Client::new(&options()).unwrap();
-    let names = [format!("{repository}:v1")];
-    let added = client.attach(&image, AttachmentKind::Signature, |attached| {
-        Ok::<_, mosb_registry::Error>(signature::sign(&key, &subject, &names, attached).unwrap())
-    });
+    let repo: RepoRef = repository.parse().unwrap();
+    let added = client.attach(&repo, &evidence);
     assert!(added.await.unwrap());
     let puts = proxy
         .seen()
@@ -349,9 +351,8 @@ async fn a_lost_signature_is_written_again() {
         .filter(|head| head.head.method == "PUT" && head.head.path().ends_with(&tag))
         .count();
     assert_eq!(puts, 2);
-    let limits = AttachedLimits { layer: 1 << 20, total: 1 << 20 };
     let image = format!("{}@{digest}", fixture.registry.repository("acme/os")).parse().unwrap();
     let client = anonymous_client();
-    let found = client.attached(&image, AttachmentKind::Signature, limits);
+    let found = client.attached(&image, AttachmentKind::Signature);
     assert_eq!(found.await.unwrap().unwrap().manifest.layers().len(), 2);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mosb_image::{DiffId, Digest};
 use mosb_registry::{MovedTag, PushPlan, Pushed};
+use mosb_trust::Evidence;
 use mosb_types::Finding;
 
 /// An image that was built and pushed.
@@ -11,6 +12,8 @@ use mosb_types::Finding;
 pub struct Built {
     /// Where it is, under which digest and tags, as the place confirmed.
     pub pushed: Pushed,
+    /// The names that it is signed for; none if it was not to be signed.
+    pub signed_for: Vec<String>,
     /// The layers on top of the base's, the lowest first.
     pub layers: Vec<BuiltLayer>,
     /// Warnings of the build itself.
@@ -39,6 +42,7 @@ impl Built {
     /// What follows a push, of whatever was built: the only place for it.
     pub(crate) fn after_push(
         plan: &PushPlan,
+        evidence: Option<Evidence<'_>>,
         pushed: Pushed,
         layers: Vec<BuiltLayer>,
         making: Duration,
@@ -47,7 +51,8 @@ impl Built {
         let mut moved = pushed.moved_tags.iter();
         let moved = moved.find(|moved| Some(&moved.tag) == plan.protected_tag.as_ref());
         let warnings = moved.map(tag_moved).into_iter().collect();
-        Self { pushed, layers, warnings, making, pushing }
+        let signed_for = evidence.map(|evidence| evidence.references).unwrap_or_default();
+        Self { pushed, signed_for, layers, warnings, making, pushing }
     }
 }
 

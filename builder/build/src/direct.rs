@@ -11,8 +11,10 @@ use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_image::overlay::LayerEntry;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
+use mosb_trust::spdx::SbomLayer;
 
-use super::{Built, BuiltLayer, Error};
+use super::signing::Description;
+use super::{Built, BuiltLayer, Error, Signing};
 
 /// An image in memory: the layer, and the base's manifest and config with it on top.
 #[derive(Debug, Clone)]
@@ -86,7 +88,7 @@ const NEW_BLOBS: usize = 2;
 
 /// Makes the image of a plan and pushes it. While the layer is written, the missing blobs of the
 /// target are looked up, and the uploads start. `base` is what the layer is put on: the base, or the
-/// prepared base.
+/// prepared base. With `signing`, the image is signed and described before its tags name it.
 ///
 /// # Errors
 /// As [`assemble`]; errors of the target.
@@ -95,16 +97,31 @@ pub async fn build(
     plan: &BuildPlan,
     base: &Resolved,
     target: &Target,
+    signing: Option<Signing<'_>>,
 ) -> Result<Built, Error> {
     let began = Instant::now();
     let entries = plan.layer.clone();
     let writing = spawn_blocking(move || write_layer(&entries));
+    let describing = signing.map(|signing| {
+        let plan = plan.clone();
+        (signing, spawn_blocking(move || (plan.origin(), plan.layer_files())))
+    });
     let push = client.begin_push(target, &plan.tags, NEW_BLOBS).await?;
     let layer = writing.await.expect("writing a layer does not panic");
     let image = put_on_base(plan, layer.map_err(|source| cant_write(plan, source))?);
     let making = began.elapsed();
     let push_plan = push_plan(plan, &image, base);
-    let pushed = push.finish(&push_plan).await?;
+    let evidence = match describing {
+        Some((signing, describing)) => {
+            let (origin, files) = describing.await.expect("describing a layer does not panic");
+            let layers = vec![SbomLayer { digest: image.layer.digest, files: Some(files) }];
+            let description = Description { origin, layers };
+            let config = &image.edited.config;
+            Some(signing.evidence(target, &push_plan, config, description).await)
+        }
+        None => None,
+    };
+    let pushed = push.finish(&push_plan, evidence.as_ref()).await?;
     let layer = BuiltLayer {
         digest: image.layer.digest,
         diff_id: image.layer.diff_id,
@@ -112,5 +129,5 @@ pub async fn build(
         paths: Some(image.paths),
     };
     let pushing = began.elapsed() - making;
-    Ok(Built::after_push(&push_plan, pushed, vec![layer], making, pushing))
+    Ok(Built::after_push(&push_plan, evidence, pushed, vec![layer], making, pushing))
 }

@@ -25,6 +25,7 @@ pub mod result;
 pub mod result_dir;
 mod result_reporter;
 mod secret_object;
+mod signing;
 mod step_failure;
 pub mod user_namespace;
 
@@ -45,6 +46,7 @@ pub use registries_conf::registries_conf;
 pub use result::JobResult;
 pub use result_reporter::ResultReporter;
 pub use secret_object::SecretObject;
+pub use signing::Signing;
 pub use step_failure::StepFailure;
 
 /// Why nothing was built.

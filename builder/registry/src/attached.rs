@@ -1,18 +1,19 @@
-//! What is attached to an image: signatures and attestations by tag, and its referrers. All of it is
-//! written by others, so it is bounded, and nothing is verified here but digests.
+//! Reads what is attached to an image: signatures and attestations by tag, and its referrers. All of
+//! it is written by others, so it is bounded, and nothing is verified here but digests.
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use reqwest::Method;
 use reqwest::header::ACCEPT;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use mosb_image::media_type::{OCI_INDEX, OCI_MANIFEST};
+use mosb_image::media_type::OCI_INDEX;
 use mosb_image::{BlobRef, Digest, ImageRef, PinnedRef, Platform};
 use mosb_trust::attached::referrers_tag;
-use mosb_trust::{AttachedManifest, AttachmentKind, NewAttachment};
-use mosb_types::{Diagnostic as _, ErrorClass, canonical_json};
+use mosb_trust::attestation::ENVELOPE_LIMIT;
+use mosb_trust::payload::PAYLOAD_LIMIT;
+use mosb_trust::{Attached, AttachedManifest, AttachmentKind};
+use mosb_types::{Diagnostic as _, ErrorClass};
 
 use crate::auth::token::Scopes;
 use crate::client::Client;
@@ -20,15 +21,12 @@ use crate::error::Error;
 use crate::manifest::{self, Document, MANIFEST_LIMIT, invalid};
 use crate::remote::Remote;
 use crate::store::{Blobs as _, Store};
-use crate::upload::ManifestPut;
 use crate::verify::collect;
 
 /// Most images of an index, nested ones too.
 const MAX_IMAGES: usize = 64;
 /// An index may name an index.
 const NESTED: usize = 2;
-/// Tries to add to a tag that others change, too: nothing locks it.
-const TRIES: usize = 8;
 
 /// A manifest that a reference names: an image, or an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,21 +36,25 @@ pub struct NamedManifest {
     pub platform: Option<Platform>,
 }
 
-/// A manifest that is attached to an image, with the content of its layers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Attached {
-    pub manifest: AttachedManifest,
-    /// In the order of the layers; `None` of a layer that is too large to be read, missing, or damaged.
-    pub contents: Vec<Option<Bytes>>,
-}
-
 /// How much is read of the layers of an attached manifest.
 #[derive(Debug, Clone, Copy)]
-pub struct AttachedLimits {
+pub(super) struct Limits {
     /// Bytes of a layer.
-    pub layer: u64,
+    layer: u64,
     /// Bytes of all layers; small ones are read first.
-    pub total: u64,
+    total: u64,
+}
+
+impl Limits {
+    pub fn of(kind: AttachmentKind) -> Self {
+        match kind {
+            // No payload of ours has a kilobyte.
+            AttachmentKind::Signature => Self { layer: PAYLOAD_LIMIT, total: 16 << 20 },
+            AttachmentKind::Attestation => {
+                Self { layer: ENVELOPE_LIMIT, total: 2 * ENVELOPE_LIMIT }
+            }
+        }
+    }
 }
 
 /// A manifest that names an image as its subject.
@@ -123,7 +125,6 @@ impl Client {
         &self,
         image: &PinnedRef,
         kind: AttachmentKind,
-        limits: AttachedLimits,
     ) -> Result<Option<Attached>, Error> {
         let remotes = self.pulling(&image.clone().into())?.into_iter();
         let store = Store::remotes(remotes.map(|(remote, _)| remote).collect());
@@ -135,24 +136,8 @@ impl Client {
             Err(error) => return Err(error),
         };
         let manifest = parse(&shown, &document.bytes)?;
-        let readable = readable(manifest.layers(), limits);
-        let (store, shown) = (&store, &shown);
-        let contents = stream::iter(manifest.layers().iter().cloned().zip(readable))
-            .map(|(layer, is_readable)| async move {
-                if !is_readable {
-                    return Ok(None);
-                }
-                match read(store, shown, &layer, limits.layer).await {
-                    Ok(bytes) => Ok::<_, Error>(Some(bytes)),
-                    // A broken one by others must not prevent reading ours.
-                    Err(error) if error.class() == ErrorClass::InvalidInput => Ok(None),
-                    Err(error) => Err(error),
-                }
-            })
-            .buffered(self.parallel())
-            .try_collect()
-            .await?;
-        Ok(Some(Attached { manifest, contents }))
+        let readable = readable(manifest.layers(), Limits::of(kind), |_| true);
+        Ok(Some(read_layers(&store, &shown, manifest, readable, self.parallel()).await?))
     }
 
     /// The referrers of an image: the first page that the registry answers with.
@@ -173,60 +158,52 @@ impl Client {
         let wrong = |error| invalid(&image.to_string(), format!("its referrers: {error}"));
         Ok(read.map_err(wrong)?.manifests)
     }
+}
 
-    /// Adds to what is attached to an image, until `edit` has nothing to add to what the registry
-    /// then has. Returns whether anything was written.
-    ///
-    /// # Errors
-    /// The registry refuses it, `edit` fails, or others change the tag all the time.
-    pub async fn attach<E: From<Error>>(
-        &self,
-        image: &PinnedRef,
-        kind: AttachmentKind,
-        edit: impl Fn(Option<&AttachedManifest>) -> Result<Option<NewAttachment>, E>,
-    ) -> Result<bool, E> {
-        let remote = self.pushing(image.repo())?;
-        let tag = kind.tag(&image.digest());
-        let mut replaced = Vec::new();
-        let mut is_written = false;
-        for _ in 0..TRIES {
-            let bytes = find(&remote, &tag).await?;
-            let found =
-                bytes.as_ref().map(|bytes| parse(&remote.named(&tag), bytes)).transpose()?;
-            match (edit(found.as_ref())?, bytes) {
-                (None, None) => return Ok(is_written),
-                (None, Some(bytes)) => {
-                    add_referrer(&remote, image, kind, &bytes, &replaced).await?;
-                    return Ok(is_written);
-                }
-                (Some(new), bytes) => {
-                    for blob in &new.blobs {
-                        push_blob(&remote, blob).await?;
-                    }
-                    put(&remote, &tag, OCI_MANIFEST, &new.manifest).await?;
-                    replaced.extend(bytes.map(|bytes| Digest::of(&bytes)));
-                    is_written = true;
-                }
+/// Reads the layers that are readable.
+pub(super) async fn read_layers(
+    store: &Store,
+    image: &str,
+    manifest: AttachedManifest,
+    readable: Vec<bool>,
+    parallel: usize,
+) -> Result<Attached, Error> {
+    let contents = stream::iter(manifest.layers().iter().cloned().zip(readable))
+        .map(|(layer, is_readable)| async move {
+            if !is_readable {
+                return Ok(None);
             }
-        }
-        Err(Error::AttachConflict { image: remote.named(&tag) }.into())
-    }
+            match read(store, image, &layer).await {
+                Ok(bytes) => Ok::<_, Error>(Some(bytes)),
+                // A broken one by others must not prevent reading ours.
+                Err(error) if error.class() == ErrorClass::InvalidInput => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+        .buffered(parallel)
+        .try_collect()
+        .await?;
+    Ok(Attached { manifest, contents })
 }
 
 /// The content of a layer, which has its digest.
-async fn read(store: &Store, image: &str, layer: &BlobRef, limit: u64) -> Result<Bytes, Error> {
+async fn read(store: &Store, image: &str, layer: &BlobRef) -> Result<Bytes, Error> {
     let bytes = store.open(&layer.digest, 0..layer.size).await?;
-    collect(image, layer, "what is attached to an image", limit, bytes).await
+    collect(image, layer, "what is attached to an image", layer.size, bytes).await
 }
 
-fn parse(image: &str, bytes: &[u8]) -> Result<AttachedManifest, Error> {
+pub(super) fn parse(image: &str, bytes: &[u8]) -> Result<AttachedManifest, Error> {
     AttachedManifest::parse(bytes).map_err(|error| invalid(image, error))
 }
 
-/// Which layers are read: those within the limits, the smallest first, so that large ones by others
-/// don't prevent reading ours.
-fn readable(layers: &[BlobRef], limits: AttachedLimits) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..layers.len()).collect();
+/// Which layers are read: of those that are asked for, those within the limits, the smallest first, so
+/// that large ones by others don't prevent reading ours.
+pub(super) fn readable(
+    layers: &[BlobRef],
+    limits: Limits,
+    is_asked: impl Fn(&BlobRef) -> bool,
+) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..layers.len()).filter(|at| is_asked(&layers[*at])).collect();
     order.sort_by_key(|at| layers[*at].size);
     let (mut total, mut readable) = (0u64, vec![false; layers.len()]);
     for at in order {
@@ -238,7 +215,7 @@ fn readable(layers: &[BlobRef], limits: AttachedLimits) -> Vec<bool> {
 
 /// The manifest of a tag; `None` only where the registry says, in the words of its protocol, that it
 /// has none.
-async fn find(remote: &Remote, reference: &str) -> Result<Option<Bytes>, Error> {
+pub(super) async fn find(remote: &Remote, reference: &str) -> Result<Option<Bytes>, Error> {
     match remote.manifest(reference).await {
         Ok(document) => Ok(Some(document.bytes)),
         Err(Error::NotFound { message, .. }) if message.is_missing() => Ok(None),
@@ -247,7 +224,10 @@ async fn find(remote: &Remote, reference: &str) -> Result<Option<Bytes>, Error> 
 }
 
 /// The index of referrers by the API; `None` if the registry doesn't have it.
-async fn referrers_api(remote: &Remote, digest: &Digest) -> Result<Option<Bytes>, Error> {
+pub(super) async fn referrers_api(
+    remote: &Remote,
+    digest: &Digest,
+) -> Result<Option<Bytes>, Error> {
     let repository = remote.repository();
     let mut call = remote.call(Method::GET, &format!("referrers/{digest}")).await?;
     call = call.header(ACCEPT, OCI_INDEX);
@@ -271,73 +251,6 @@ async fn referrers_api(remote: &Remote, digest: &Digest) -> Result<Option<Bytes>
     }
 }
 
-async fn push_blob(remote: &Remote, bytes: &Bytes) -> Result<(), Error> {
-    let digest = Digest::of(bytes);
-    if remote.has_blob(&digest, &Scopes::push(&remote.repository())).await? {
-        return Ok(());
-    }
-    let session = remote.start_upload().await?;
-    remote.upload(&digest, bytes, session).await
-}
-
-async fn put(
-    remote: &Remote,
-    reference: &str,
-    media_type: &str,
-    bytes: &Bytes,
-) -> Result<(), Error> {
-    match remote.put_manifest(reference, media_type, bytes, &Digest::of(bytes)).await? {
-        ManifestPut::Confirmed => Ok(()),
-        ManifestPut::BlobUnknown(error) => Err(error),
-    }
-}
-
-/// In a registry without the API, the list of referrers is a tag, which clients keep (OCI
-/// distribution spec 1.1, "Referrers Tag Schema").
-async fn add_referrer(
-    remote: &Remote,
-    image: &PinnedRef,
-    kind: AttachmentKind,
-    manifest: &Bytes,
-    replaced: &[Digest],
-) -> Result<(), Error> {
-    let digest = image.digest();
-    if referrers_api(remote, &digest).await?.is_some() {
-        return Ok(());
-    }
-    let tag = referrers_tag(&digest);
-    let mut ours = json!(BlobRef::of(OCI_MANIFEST, manifest));
-    ours["artifactType"] = json!(kind.artifact_type());
-    let replaced: Vec<Value> = replaced.iter().map(|digest| json!(digest)).collect();
-    for _ in 0..TRIES {
-        let mut index = match find(remote, &tag).await? {
-            Some(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| invalid(&remote.named(&tag), error))?,
-            None => json!({ "schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [] }),
-        };
-        let Some(entries) = index.get_mut("manifests").and_then(Value::as_array_mut) else {
-            tracing::warn!(
-                "{}: it is not an index of referrers; tools that look for referrers don't find the signature of {image}",
-                remote.named(&tag)
-            );
-            return Ok(());
-        };
-        let before = entries.len();
-        entries.retain(|entry| {
-            !replaced.contains(&entry["digest"]) || entry["digest"] == ours["digest"]
-        });
-        let is_listed = entries.iter().any(|entry| entry["digest"] == ours["digest"]);
-        if is_listed && entries.len() == before {
-            return Ok(());
-        }
-        if !is_listed {
-            entries.push(ours.clone());
-        }
-        put(remote, &tag, OCI_INDEX, &canonical_json(&index).into()).await?;
-    }
-    Err(Error::AttachConflict { image: remote.named(&tag) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,9 +258,11 @@ mod tests {
     #[test]
     fn small_layers_are_read_first() {
         let layers = [9, 4, 4, 1, 11].map(|size| BlobRef { size, ..BlobRef::of("x", b"") });
-        let limits = AttachedLimits { layer: 10, total: 10 };
-        assert_eq!(readable(&layers, limits), [false, true, true, true, false]);
+        let limits = Limits { layer: 10, total: 10 };
+        assert_eq!(readable(&layers, limits, |_| true), [false, true, true, true, false]);
+        let is_asked = |layer: &BlobRef| layer.size > 4;
+        assert_eq!(readable(&layers, limits, is_asked), [true, false, false, false, false]);
         let huge = [u64::MAX, u64::MAX, 1].map(|size| BlobRef { size, ..BlobRef::of("x", b"") });
-        assert_eq!(readable(&huge, limits), [false, false, true]);
+        assert_eq!(readable(&huge, limits, |_| true), [false, false, true]);
     }
 }

@@ -5,16 +5,11 @@ use futures_util::{TryStreamExt as _, stream};
 use mosb_image::{Digest, PinnedRef};
 use mosb_trust::AttachmentKind;
 use mosb_trust::evaluate::AcceptedSignature;
-use mosb_trust::payload::PAYLOAD_LIMIT;
-use mosb_trust::signature::{SIGNATURE_ANNOTATION, UntrustedSignature};
+use mosb_trust::signature::{self, UntrustedSignature};
 
-use crate::attached::AttachedLimits;
 use crate::client::Client;
 use crate::error::Error;
 use crate::signature_rule::SignatureRule;
-
-/// Layers of `.sig` manifests: no payload of ours has a kilobyte.
-const SIGNATURES: AttachedLimits = AttachedLimits { layer: PAYLOAD_LIMIT, total: 16 << 20 };
 
 /// An image with the signatures that a policy requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,16 +30,8 @@ impl Client {
     /// # Errors
     /// They can't be read, or there are more than are read.
     pub async fn signatures(&self, image: &PinnedRef) -> Result<Vec<UntrustedSignature>, Error> {
-        let attached = self.attached(image, AttachmentKind::Signature, SIGNATURES).await?;
-        let Some(attached) = attached else {
-            return Ok(Vec::new());
-        };
-        let layers = attached.manifest.layers().iter().zip(attached.contents);
-        let signature = layers.map(|(layer, payload)| UntrustedSignature {
-            payload,
-            signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
-        });
-        Ok(signature.collect())
+        let attached = self.attached(image, AttachmentKind::Signature).await?;
+        Ok(signature::untrusted(attached.as_ref()).collect())
     }
 
     /// Checks that each of these manifests, the first of which the image names, has the signatures

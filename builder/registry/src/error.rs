@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
+use mosb_trust::SignError;
 use mosb_trust::evaluate::{EvaluationError, NotAccepted};
 use mosb_types::{Diagnostic, ErrorClass};
 
@@ -223,8 +224,17 @@ pub enum Error {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Layer(#[from] layer::Error),
-    /// A tag that others write as well.
-    #[error("{image}: others change this tag all the time; try again later")]
+    #[error("{image}: not signed: {source}")]
+    #[diagnostic(code = "not-signed", class = Rejected)]
+    Sign { image: String, source: SignError },
+    /// An image that was pushed by its digest only, because its evidence can't be attached.
+    #[error("{image}: it could not be signed, so no tag was moved: {source}")]
+    #[diagnostic(code = source.code(), class = source.class())]
+    NotSigned { image: String, source: Box<Error> },
+    /// A tag that others write as well, or whose content is not what was written.
+    #[error(
+        "{image}: others change this tag all the time, or the registry does not return what was pushed; try again later"
+    )]
     #[diagnostic(code = "attach-conflict", class = Transient)]
     AttachConflict { image: String },
     /// A `policy.json` that can't be used.

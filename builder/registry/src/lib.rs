@@ -21,11 +21,12 @@
 //! | `base_tree` | the tree of a base: from a cache on disk, from an image, from the layers; which prepared base was made for a target |
 //! | `repository` | its tags and what they name, its owners, the deletion of a manifest |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
-//! | `attached` | signatures, attestations and referrers of an image |
+//! | `attached`, `attach` | signatures, attestations and referrers of an image: read, written |
 //! | `signature_rule`, `check_signatures` | the signatures that a policy requires of an image, and whether it has them |
 //! | `small_image` | an image with one file |
 //! | `push`, `push_remote`, `tag_platform`, `refused_check` | writing an image |
 
+mod attach;
 mod attached;
 mod auth;
 pub mod base_tree;
@@ -55,7 +56,7 @@ mod upload;
 mod verify;
 
 pub use crate::http::{LeastSpeed, ProxyVariables, RetryPolicy};
-pub use attached::{Attached, AttachedLimits, NamedManifest, Referrer};
+pub use attached::{NamedManifest, Referrer};
 pub use auth::credentials;
 pub use auth::keyring::{CredentialSources, Logins};
 pub use base_tree::prepared_records::PreparedRecords;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use mosb_image::hidden::Hidden;
 use mosb_image::{BlobRef, Digest, PinnedRef};
+use mosb_trust::Evidence;
 
 use super::tag_platform;
 use crate::client::{Client, Confirmed};
@@ -44,16 +45,25 @@ pub struct Push {
 }
 
 impl Push {
-    /// Pushes the image, as [`Client::push`] does.
+    /// Pushes the image, as [`Client::push_with_evidence`] does.
     ///
     /// # Errors
     /// Whatever the target answers.
-    pub async fn finish(self, plan: &PushPlan) -> Result<Pushed, Error> {
+    pub async fn finish(
+        self,
+        plan: &PushPlan,
+        evidence: Option<&Evidence<'_>>,
+    ) -> Result<Pushed, Error> {
         let Self { client, target, prepared } = self;
         let parallel = client.parallel();
         let moved_tags = match target.destination() {
             Destination::Registry(repo) => {
-                push_remote::push(&client.pushing(repo)?, plan, prepared, parallel).await?
+                let remote = client.pushing(repo)?;
+                push_remote::push(&remote, plan, evidence, prepared, parallel).await?
+            }
+            Destination::Layout(dir) if evidence.is_some() => {
+                let cause = "signatures are attached in a registry only; push there, or run mosb sign once the image is there".to_owned();
+                return Err(Error::Layout { dir: dir.clone(), cause });
             }
             Destination::Layout(dir) => {
                 let layout = LayoutWriter::open(dir).await?;
@@ -104,8 +114,22 @@ impl Client {
     /// # Errors
     /// Whatever the target answers.
     pub async fn push(&self, target: &Target, plan: &PushPlan) -> Result<Pushed, Error> {
+        self.push_with_evidence(target, plan, None).await
+    }
+
+    /// The same, but the image is pushed by its digest first, and its tags name it only once what the
+    /// registry returns of the evidence verifies.
+    ///
+    /// # Errors
+    /// Whatever the target answers; a layout has no place for evidence.
+    pub async fn push_with_evidence(
+        &self,
+        target: &Target,
+        plan: &PushPlan,
+        evidence: Option<&Evidence<'_>>,
+    ) -> Result<Pushed, Error> {
         let push = Push { client: self.clone(), target: target.clone(), prepared: None };
-        push.finish(plan).await
+        push.finish(plan, evidence).await
     }
 }
 

@@ -6,8 +6,10 @@ use url::Url;
 
 use mosb_image::Digest;
 use mosb_image::media_type::OCI_MANIFEST;
+use mosb_trust::Evidence;
 
 use super::tag_platform;
+use crate::attach::attach;
 use crate::auth::login_key::normal_host;
 use crate::auth::token::Scopes;
 use crate::error::Error;
@@ -89,6 +91,7 @@ async fn tagged_digests(
 pub(super) async fn push(
     remote: &Remote,
     plan: &PushPlan,
+    evidence: Option<&Evidence<'_>>,
     prepared: Option<PreparedPush>,
     parallel: usize,
 ) -> Result<Vec<MovedTag>, Error> {
@@ -142,6 +145,15 @@ pub(super) async fn push(
     for upload in uploads {
         remote.cancel_upload(&upload).await;
     }
+    if let Some(evidence) = evidence {
+        if missing.len() == tags.len() {
+            put(remote, plan, vec![digest.to_string()], refused, parallel).await?;
+        }
+        attach(remote, evidence, parallel).await.map_err(|source| Error::NotSigned {
+            image: remote.named(&digest.to_string()),
+            source: Box::new(source),
+        })?;
+    }
     if missing.is_empty() {
         return Ok(Vec::new());
     }
@@ -165,24 +177,7 @@ pub(super) async fn push(
         }
         Some(_) | None => None,
     };
-    let rejected = put_manifests(remote, plan, missing, parallel).await;
-    if let Some((references, error)) = rejected.map_err(with_refused_check)? {
-        // A garbage collection ran after our checks, or the base's own blobs are incomplete.
-        tracing::debug!(%error, "checking every blob once more");
-        let all: Vec<_> = stream::iter(plan.unique_blobs())
-            .map(|to_push| async move {
-                let transfer = check_blob(remote, &to_push.blob.digest, refused).await?;
-                Ok::<_, Error>((to_push, transfer))
-            })
-            .buffered(parallel)
-            .try_collect()
-            .await?;
-        upload_blobs(remote, all, refused, parallel).await?;
-        let rejected = put_manifests(remote, plan, references, parallel).await;
-        if let Some((_, error)) = rejected.map_err(with_refused_check)? {
-            return Err(error);
-        }
-    }
+    put(remote, plan, missing, refused, parallel).await?;
     let moved = tags.into_iter().filter_map(|(tag, found)| {
         if plan.protected_tag.as_ref() == Some(&tag) {
             return protected.clone();
@@ -191,6 +186,37 @@ pub(super) async fn push(
         Some(MovedTag { tag, former, former_tag: None })
     });
     Ok(moved.collect())
+}
+
+/// Puts the manifest under each reference. If the registry misses a blob, all of them are checked.
+async fn put(
+    remote: &Remote,
+    plan: &PushPlan,
+    references: Vec<String>,
+    refused: &RefusedCheck,
+    parallel: usize,
+) -> Result<(), Error> {
+    let with_refused_check = |error| refused.add_to(error);
+    let rejected = put_manifests(remote, plan, references, parallel).await;
+    let Some((references, error)) = rejected.map_err(with_refused_check)? else {
+        return Ok(());
+    };
+    // A garbage collection ran after our checks, or the base's own blobs are incomplete.
+    tracing::debug!(%error, "checking every blob once more");
+    let all: Vec<_> = stream::iter(plan.unique_blobs())
+        .map(|to_push| async move {
+            let transfer = check_blob(remote, &to_push.blob.digest, refused).await?;
+            Ok::<_, Error>((to_push, transfer))
+        })
+        .buffered(parallel)
+        .try_collect()
+        .await?;
+    upload_blobs(remote, all, refused, parallel).await?;
+    let rejected = put_manifests(remote, plan, references, parallel).await;
+    match rejected.map_err(with_refused_check)? {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
 }
 
 /// What a tag names now: since it was read, a build may have taken an hour, and another one may

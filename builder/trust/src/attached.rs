@@ -106,6 +106,22 @@ pub struct AttachedManifest {
     layers: Vec<BlobRef>,
 }
 
+/// A manifest that is attached to an image, with the content of its layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attached {
+    pub manifest: AttachedManifest,
+    /// In the order of the layers; `None` of a layer that was not asked for, is too large to be read,
+    /// missing, or damaged.
+    pub contents: Vec<Option<Bytes>>,
+}
+
+impl Attached {
+    /// The layers with their contents.
+    pub fn layers(&self) -> impl Iterator<Item = (&BlobRef, Option<&Bytes>)> {
+        self.manifest.layers.iter().zip(self.contents.iter().map(Option::as_ref))
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttachedError {
     #[error("not a manifest: {0}")]

@@ -1,11 +1,17 @@
 //! Attestations: a statement about an image (in-toto) in an envelope with its signatures (DSSE).
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use mosb_image::Digest;
-use serde::Deserialize;
+use mosb_image::hidden::Hidden;
+use serde::{Deserialize, Serialize};
 
-use crate::VerifyingKey;
+use crate::provenance::{self, SLSA_PROVENANCE};
+use crate::spdx::{self, SPDX_DOCUMENT};
+use crate::{KeyError, SigningKey, VerifyingKey};
 
 /// The media type of an envelope.
 pub const DSSE: &str = "application/vnd.dsse.envelope.v1+json";
@@ -27,6 +33,29 @@ pub struct VerifiedAttestation {
     pub predicate_type: String,
     /// The position of the key among those that were given.
     pub key: usize,
+    statement: Vec<u8>,
+}
+
+impl VerifiedAttestation {
+    /// What it has, for people; only of the documents that mosb writes.
+    pub fn description(&self) -> Option<String> {
+        match &*self.predicate_type {
+            SPDX_DOCUMENT => describe::<spdx::Described>(&self.statement),
+            SLSA_PROVENANCE => describe::<provenance::Described>(&self.statement),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Predicate<P> {
+    predicate: P,
+}
+
+fn describe<'s, P: Deserialize<'s> + ToString>(statement: &'s [u8]) -> Option<String> {
+    // Others may write the same type in another form.
+    let Predicate { predicate } = serde_json::from_slice::<Predicate<P>>(statement).ok()?;
+    Some(predicate.to_string())
 }
 
 /// Why an attestation doesn't count.
@@ -58,7 +87,7 @@ struct EnvelopeSignature {
 }
 
 #[derive(Deserialize)]
-struct Statement {
+struct FoundStatement {
     #[serde(rename = "_type")]
     kind: String,
     subject: Vec<Subject>,
@@ -105,7 +134,7 @@ pub fn verify(
     });
     let key = key.ok_or(AttestationProblem::UnknownKey)?;
     let wrong = |cause: String| AttestationProblem::Statement(cause);
-    let statement: Statement =
+    let statement: FoundStatement =
         serde_json::from_slice(&payload).map_err(|error| wrong(error.to_string()))?;
     if !STATEMENTS.contains(&&*statement.kind) {
         return Err(wrong(format!("its type is {:?}", statement.kind)));
@@ -117,7 +146,83 @@ pub fn verify(
     if !statement.subject.iter().any(is_subject) {
         return Err(AttestationProblem::OtherImage);
     }
-    Ok(VerifiedAttestation { predicate_type: statement.predicate_type, key })
+    Ok(VerifiedAttestation { predicate_type: statement.predicate_type, key, statement: payload })
+}
+
+/// A statement about an image, to sign.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Statement {
+    pub predicate_type: &'static str,
+    bytes: Bytes,
+}
+
+/// A statement as in-toto writes it, with sorted keys.
+#[derive(Serialize)]
+struct NewStatement<'a, P> {
+    #[serde(rename = "_type")]
+    kind: &'static str,
+    predicate: &'a P,
+    #[serde(rename = "predicateType")]
+    predicate_type: &'static str,
+    subject: [NewSubject; 1],
+}
+
+#[derive(Serialize)]
+struct NewSubject {
+    digest: NewDigest,
+}
+
+#[derive(Serialize)]
+struct NewDigest {
+    sha256: String,
+}
+
+/// An envelope, with sorted keys.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewEnvelope {
+    payload: String,
+    payload_type: &'static str,
+    signatures: [NewSignature; 1],
+}
+
+#[derive(Serialize)]
+struct NewSignature {
+    keyid: &'static str,
+    sig: String,
+}
+
+impl Statement {
+    /// States `predicate` of the manifest `digest`.
+    pub fn new(digest: &Digest, predicate_type: &'static str, predicate: &impl Serialize) -> Self {
+        let digest = NewDigest { sha256: digest.hex() };
+        let subject = [NewSubject { digest }];
+        let statement = NewStatement { kind: STATEMENTS[0], predicate, predicate_type, subject };
+        Self { predicate_type, bytes: to_json(&statement) }
+    }
+
+    /// The envelope with a signature of it.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn sign(&self, key: &SigningKey) -> Result<Bytes, KeyError> {
+        let signature = key.sign(&pre_authentication(IN_TOTO, &self.bytes))?;
+        Ok(to_json(&NewEnvelope {
+            payload: STANDARD.encode(&self.bytes),
+            payload_type: IN_TOTO,
+            signatures: [NewSignature { keyid: "", sig: STANDARD.encode(signature) }],
+        }))
+    }
+}
+
+impl fmt::Debug for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Statement({}, {:?})", self.predicate_type, Hidden(self.bytes.len()))
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("it can be written as JSON").into()
 }
 
 /// What is signed of an envelope (DSSE, PAE).
@@ -197,6 +302,28 @@ mod tests {
             let problem = verify(input, keys, &digest).unwrap_err();
             assert!(want(&problem), "{what}: {problem}");
         }
+    }
+
+    #[test]
+    fn a_statement_is_signed_and_verified() {
+        let (key, _) = SigningKey::generate().unwrap();
+        let digest = Digest::of(b"manifest");
+        let predicate = json!({ "a": 1 });
+        let statement = Statement::new(&digest, "https://example.com/type", &predicate);
+        let value: Value = serde_json::from_slice(&statement.bytes).unwrap();
+        assert_eq!(statement.bytes, mosb_types::canonical_json(&value), "its keys are sorted");
+        assert_eq!((&value["predicate"], &value["_type"]), (&predicate, &json!(STATEMENTS[0])));
+        let envelope = statement.sign(&key).unwrap();
+        let keys = [key.verifying_key().clone()];
+        let verified = verify(&envelope, &keys, &digest).unwrap();
+        assert_eq!((&*verified.predicate_type, verified.key), ("https://example.com/type", 0));
+        assert_eq!(verified.description(), None);
+        let changed = Statement::new(&digest, "https://example.com/type", &json!({}));
+        let other: Value = serde_json::from_slice(&changed.sign(&key).unwrap()).unwrap();
+        let mut mixed: Value = serde_json::from_slice(&envelope).unwrap();
+        mixed["payload"] = other["payload"].clone();
+        let mixed = verify(mixed.to_string().as_bytes(), &keys, &digest);
+        assert_eq!(mixed, Err(AttestationProblem::UnknownKey));
     }
 
     /// The example of the DSSE specification.

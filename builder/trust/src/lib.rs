@@ -13,19 +13,27 @@
 //! | `attestation` | DSSE envelopes with in-toto statements |
 //! | `attached` | the manifests with the tags `sha256-….sig` and `sha256-….att` |
 //! | `signature` | one signature of an image, made and verified |
+//! | `spdx`, `provenance` | the documents that attestations have: an SBOM, SLSA provenance |
+//! | `evidence` | all that is attached to an image that we push |
 //! | `evaluate` | whether signatures satisfy a `policy.json` |
 
 pub mod attached;
 pub mod attestation;
 mod encrypted_key;
 pub mod evaluate;
+mod evidence;
+mod image_name;
 mod key_error;
 pub mod payload;
+pub mod provenance;
 pub mod signature;
 mod signing_key;
+pub mod spdx;
 mod verifying_key;
 
-pub use attached::{AttachedManifest, AttachmentKind, NewAttachment};
+pub use attached::{Attached, AttachedManifest, AttachmentKind, NewAttachment};
+pub use evidence::{Evidence, SignError};
+pub use image_name::ImageName;
 pub use key_error::KeyError;
 pub use signing_key::SigningKey;
 pub use verifying_key::{KeyAlgorithm, VerifyingKey};

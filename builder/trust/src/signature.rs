@@ -3,11 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use mosb_image::{BlobRef, Digest};
+use mosb_image::Digest;
 
-use crate::attached::{AttachedError, NewLayer};
+use crate::attached::{Attached, NewLayer};
 use crate::payload::{Payload, PayloadError, SIMPLE_SIGNING};
-use crate::{AttachedManifest, AttachmentKind, KeyError, NewAttachment, SigningKey, VerifyingKey};
+use crate::{KeyError, SigningKey, VerifyingKey};
 
 /// The annotation of a layer with its signature, in base64.
 pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
@@ -72,56 +72,21 @@ impl UntrustedSignature {
     }
 }
 
-/// Why an image can't be signed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SignError {
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    #[error(transparent)]
-    Attached(#[from] AttachedError),
-}
-
-/// What must be attached to the manifest `subject`, so that it has a signature of this key for each
-/// name. `None` if `attached` has all of them.
-///
-/// # Errors
-/// The system has no random numbers, or there are too many signatures.
-pub fn sign(
-    key: &SigningKey,
-    subject: &BlobRef,
-    references: &[String],
-    attached: Option<&AttachedManifest>,
-) -> Result<Option<NewAttachment>, SignError> {
-    let layers = missing(key, subject.digest, references, attached)?;
-    let kind = AttachmentKind::Signature;
-    if layers.is_empty() && attached.is_none_or(|attached| attached.refers_to(kind, subject)) {
-        return Ok(None);
-    }
-    Ok(Some(kind.manifest(subject, attached, layers)?))
-}
-
 /// A signature for each name that has no good one of this key.
-fn missing(
+pub(crate) fn missing(
     key: &SigningKey,
     digest: Digest,
     references: &[String],
-    attached: Option<&AttachedManifest>,
+    attached: Option<&Attached>,
 ) -> Result<Vec<NewLayer>, KeyError> {
     let keys = std::slice::from_ref(key.verifying_key());
+    let verified: Vec<String> = untrusted(attached)
+        .filter_map(|signature| Some(signature.verify(keys, &digest).ok()?.reference))
+        .collect();
     let mut layers: Vec<NewLayer> = Vec::new();
     for reference in references {
-        let payload = Bytes::from(Payload { reference: reference.clone(), digest }.to_bytes());
-        let payload_digest = Digest::of(&payload);
-        let is_signed = attached.into_iter().flat_map(AttachedManifest::layers).any(|layer| {
-            let found = UntrustedSignature {
-                payload: Some(payload.clone()),
-                signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
-            };
-            layer.digest == payload_digest
-                && layer.media_type == SIMPLE_SIGNING
-                && found.verify(keys, &digest).is_ok()
-        });
-        if is_signed || layers.iter().any(|layer| layer.content == payload) {
+        let payload = payload(reference, digest);
+        if verified.contains(reference) || layers.iter().any(|layer| layer.content == payload) {
             continue;
         }
         let signature = STANDARD.encode(key.sign(&payload)?);
@@ -134,13 +99,25 @@ fn missing(
     Ok(layers)
 }
 
+/// The signatures in a `.sig` manifest.
+pub fn untrusted(attached: Option<&Attached>) -> impl Iterator<Item = UntrustedSignature> {
+    let layers = attached.into_iter().flat_map(Attached::layers);
+    layers.map(|(layer, payload)| UntrustedSignature {
+        payload: payload.cloned(),
+        signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
+    })
+}
+
+/// What is signed for a name.
+pub(crate) fn payload(reference: &str, digest: Digest) -> Bytes {
+    Payload { reference: reference.to_owned(), digest }.to_bytes().into()
+}
+
 #[cfg(test)]
 mod tests {
-    use mosb_image::media_type::OCI_MANIFEST;
-
     use super::*;
 
-    fn untrusted(layer: &NewLayer) -> UntrustedSignature {
+    fn read_back(layer: &NewLayer) -> UntrustedSignature {
         UntrustedSignature {
             payload: Some(layer.content.clone()),
             signature: layer.annotations.get(SIGNATURE_ANNOTATION).cloned(),
@@ -153,7 +130,7 @@ mod tests {
         let (other, _) = SigningKey::generate().unwrap();
         let digest = Digest::of(b"manifest");
         let layers = missing(&key, digest, &["quay.io/a:1".to_owned()], None).unwrap();
-        let good = untrusted(&layers[0]);
+        let good = read_back(&layers[0]);
         let keys = [other.verifying_key().clone(), key.verifying_key().clone()];
         let verified = good.verify(&keys, &digest).unwrap();
         assert_eq!(verified, VerifiedSignature { reference: "quay.io/a:1".to_owned(), key: 1 });
@@ -175,37 +152,5 @@ mod tests {
         ] {
             assert_eq!(signature.verify(keys, &digest), Err(want), "{what}");
         }
-    }
-
-    #[test]
-    fn nothing_is_signed_twice() {
-        let (key, _) = SigningKey::generate().unwrap();
-        let subject = BlobRef::of(OCI_MANIFEST, b"manifest");
-        let names = ["quay.io/a:1".to_owned(), "quay.io/a:2".to_owned()];
-        let add = |key: &SigningKey, names: &[String], attached: Option<&AttachedManifest>| {
-            let new = sign(key, &subject, names, attached).unwrap();
-            new.map(|new| AttachedManifest::parse(&new.manifest).unwrap())
-        };
-        let first = add(&key, &[names[0].clone(), names[0].clone()], None).unwrap();
-        assert_eq!(first.layers().len(), 1);
-        assert_eq!(add(&key, &names[..1], Some(&first)), None);
-        let second = add(&key, &names, Some(&first)).unwrap();
-        assert_eq!(second.layers().len(), 2);
-        // A signature by another key is not ours.
-        let (other, _) = SigningKey::generate().unwrap();
-        assert_eq!(add(&other, &names, Some(&second)).unwrap().layers().len(), 4);
-    }
-
-    #[test]
-    fn a_lost_subject_is_written_again() {
-        let (key, _) = SigningKey::generate().unwrap();
-        let subject = BlobRef::of(OCI_MANIFEST, b"manifest");
-        let names = ["quay.io/a:1".to_owned()];
-        let new = sign(&key, &subject, &names, None).unwrap().unwrap();
-        let mut without: serde_json::Value = serde_json::from_slice(&new.manifest).unwrap();
-        without.as_object_mut().unwrap().remove("subject");
-        let without = AttachedManifest::parse(without.to_string().as_bytes()).unwrap();
-        let again = sign(&key, &subject, &names, Some(&without)).unwrap().unwrap();
-        assert_eq!(again.manifest, new.manifest);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::configs_image::ConfigsImage;
 use super::error::Error;
 use mosb_plan::payload::context::{self, File};
-use mosb_plan::plan::{Base, BuildContext, BuildPlan, Prepared};
+use mosb_plan::plan::{Base, BuildContext, BuildPlan, Origin, Prepared};
+use mosb_trust::spdx::LayerFiles;
 
 /// A Containerfile with what it is built from, and the names of the image.
 #[derive(Debug, Clone)]
@@ -32,6 +33,9 @@ pub struct ContainerBuild {
     pub tags: Vec<String>,
     /// The tag whose former image gets another one when it moves.
     pub protected_tag: String,
+    pub origin: Origin,
+    /// The files in the layer of `configs`.
+    pub config_files: Option<LayerFiles>,
 }
 
 impl ContainerBuild {
@@ -55,6 +59,8 @@ impl ContainerBuild {
             preset_units: plan.preset_units.clone(),
             tags: plan.tags.to_vec(),
             protected_tag: plan.build_name.tag(),
+            origin: plan.origin(),
+            config_files: None,
         })
     }
 
@@ -69,6 +75,7 @@ impl ContainerBuild {
     ) -> Result<Self, Error> {
         Ok(Self {
             configs: Some(configs),
+            config_files: Some(plan.layer_files()),
             preset_units: Vec::new(),
             ..Self::of_plan(plan, containerfile)?
         })
@@ -96,6 +103,8 @@ impl ContainerBuild {
             preset_units: Vec::new(),
             tags: vec![tag.clone()],
             protected_tag: tag,
+            origin: prepared.origin(),
+            config_files: None,
         }
     }
 }

@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::Signing;
 use crate::exec::{self, Command, Stream};
 use configs_image::{CONFIGS, PREPARED};
 use files::{io, make_dir, read_digest, write, write_context, write_out, write_view};
@@ -82,6 +83,7 @@ pub async fn build(
     build: &ContainerBuild,
     base: &Resolved,
     target: &Target,
+    signing: Option<Signing<'_>>,
     options: &Options,
     mut on_line: impl FnMut(Stream, &str),
 ) -> Result<super::Built, super::Error> {
@@ -101,7 +103,7 @@ pub async fn build(
     run(build, &BaseSource::of(base), options, (&store, work.path()), &out, listen).await?;
     let made = take_into(build, &out, work).await?;
     let making = began.elapsed();
-    let mut built = push(client, build, &made, base, target).await?;
+    let mut built = push(client, build, &made, base, target, signing).await?;
     built.making += making;
     built.warnings.splice(0..0, warnings);
     Ok(built)

@@ -6,11 +6,14 @@ use super::BuiltImage;
 use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
-use crate::{Built, BuiltLayer};
+use crate::signing::Description;
+use crate::{Built, BuiltLayer, Signing};
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
+use mosb_trust::spdx::SbomLayer;
 
-/// Pushes a built image: the layers of the base from its source, the others from the build.
+/// Pushes a built image: the layers of the base from its source, the others from the build. With
+/// `signing`, the image is signed and described before its tags name it.
 ///
 /// # Errors
 /// Errors of the target.
@@ -20,10 +23,19 @@ pub async fn push(
     built: &BuiltImage,
     base: &Resolved,
     target: &Target,
+    signing: Option<Signing<'_>>,
 ) -> Result<Built, crate::Error> {
     let began = Instant::now();
     let push_plan = push_plan(build, built, base);
-    let pushed = client.push(target, &push_plan).await?;
+    let evidence = match signing {
+        Some(signing) => {
+            let description = description(build, built);
+            let config = &built.image.config;
+            Some(signing.evidence(target, &push_plan, config, description).await)
+        }
+        None => None,
+    };
+    let pushed = client.push_with_evidence(target, &push_plan, evidence.as_ref()).await?;
     let layer = |layer: &NewLayer| BuiltLayer {
         digest: layer.digest,
         diff_id: layer.diff_id,
@@ -33,7 +45,23 @@ pub async fn push(
     let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
     let above = built.image.layers.iter().map(layer);
     let layers = of_config.into_iter().chain(above).collect();
-    Ok(Built::after_push(&push_plan, pushed, layers, Duration::ZERO, began.elapsed()))
+    Ok(Built::after_push(&push_plan, evidence, pushed, layers, Duration::ZERO, began.elapsed()))
+}
+
+/// Of the layers, only the files in that of the config are known.
+fn description(build: &ContainerBuild, built: &BuiltImage) -> Description {
+    let mut origin = build.origin.clone();
+    let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
+    let mut of_config = of_config
+        .map(|layer| SbomLayer { digest: layer.digest, files: build.config_files.clone() });
+    // The administrator's Containerfile may make the image of something else.
+    if built.image.base_layers < build.lower().config.diff_ids.len() {
+        origin.bases.clear();
+        of_config = None;
+    }
+    let above = built.image.layers.iter();
+    let above = above.map(|layer| SbomLayer { digest: layer.digest, files: None });
+    Description { origin, layers: of_config.into_iter().chain(above).collect() }
 }
 
 /// The plan for pushing a built image, with the source of each blob.

@@ -7,7 +7,6 @@ use tokio::task::JoinError;
 use mosb_api::RenderedConfigError;
 use mosb_api::yaml::YamlError;
 use mosb_trust::KeyError;
-use mosb_trust::signature::SignError;
 use mosb_types::{Diagnostic, ErrorClass};
 
 /// Why a command can't do what it was asked for.
@@ -88,9 +87,6 @@ pub enum Error {
         file: String,
         source: KeyError,
     },
-    #[error("{image}: not signed: {source}")]
-    #[diagnostic(code = "not-signed", class = Rejected)]
-    Sign { image: String, source: SignError },
     #[error("{0}")]
     #[diagnostic(code = "base-tree-cache", class = InvalidInput)]
     Cache(String),

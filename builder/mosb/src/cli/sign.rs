@@ -15,10 +15,10 @@ use super::keys::signing_key;
 use super::output::Object;
 use super::page::Page;
 use super::secret_input::SecretInput;
-use super::{ExitCode, Failure, Result};
+use super::{ExitCode, Result};
 use mosb_image::ImageRef;
 use mosb_registry::NamedManifest;
-use mosb_trust::{AttachmentKind, signature};
+use mosb_trust::{AttachmentKind, Evidence};
 
 /// Signs an image in a registry
 ///
@@ -72,18 +72,14 @@ impl Sign {
         for NamedManifest { descriptor, platform } in named.into_iter().rev() {
             let image = repo.pinned(descriptor.digest);
             context.progress.step(&format!("signing {image}"));
-            let sign = |attached: Option<&_>| {
-                signature::sign(&key, &descriptor, &identities, attached).map_err(|source| {
-                    Failure::from(Error::Sign { image: image.to_string(), source })
-                })
-            };
-            let added = client.attach(&image, AttachmentKind::Signature, sign).await?;
-            manifests.push(SignedManifest {
-                digest: descriptor.digest.to_string(),
-                platform: platform.map(|platform| platform.to_string()),
-                tag: AttachmentKind::Signature.tag(&descriptor.digest),
-                added,
-            });
+            let references = identities.clone();
+            let tag = AttachmentKind::Signature.tag(&descriptor.digest);
+            let digest = descriptor.digest.to_string();
+            let evidence =
+                Evidence { key: &key, subject: descriptor, references, statements: Vec::new() };
+            let added = client.attach(repo, &evidence).await?;
+            let platform = platform.map(|platform| platform.to_string());
+            manifests.push(SignedManifest { digest, platform, tag, added });
         }
         manifests.reverse();
         session.print(&SignedImage {

@@ -20,10 +20,12 @@ use super::page::Page;
 use super::settings::Settings;
 use super::{ExitCode, Result};
 use mosb_image::{ImageRef, PinnedRef};
-use mosb_registry::{self as registry, AttachedLimits, Client, NamedManifest, Options, Referrer};
-use mosb_trust::attestation::{self, ENVELOPE_LIMIT, PREDICATE_TYPE_ANNOTATION};
+use mosb_registry::{self as registry, Client, NamedManifest, Options, Referrer};
+use mosb_trust::attestation::{self, PREDICATE_TYPE_ANNOTATION};
 use mosb_trust::evaluate::PreparedRequirement;
-use mosb_trust::{AttachmentKind, KEY_LIMIT, VerifyingKey};
+use mosb_trust::provenance::SLSA_PROVENANCE;
+use mosb_trust::spdx::SPDX_DOCUMENT;
+use mosb_trust::{Attached, AttachmentKind, KEY_LIMIT, VerifyingKey};
 use mosb_types::Finding;
 
 /// Shows who signed an image, and checks it against keys or a policy
@@ -48,9 +50,6 @@ pub struct Verify {
     #[arg(long = "key", value_name = "FILE")]
     pub keys: Vec<PathBuf>,
 }
-
-const ATTESTATIONS: AttachedLimits =
-    AttachedLimits { layer: ENVELOPE_LIMIT, total: 2 * ENVELOPE_LIMIT };
 
 impl Verify {
     /// Rejects what can't be meant.
@@ -132,10 +131,8 @@ async fn verify(
     let (digest, keys) = (pinned.digest(), required.keys());
     let (untrusted, attestations) = try_join!(
         client.signatures(pinned),
-        client.attached(pinned, AttachmentKind::Attestation, ATTESTATIONS),
+        client.attached(pinned, AttachmentKind::Attestation),
     )?;
-    let attestations = attestations.map(|it| (it.manifest.layers().to_vec(), it.contents));
-    let (layers, envelopes) = attestations.unwrap_or_default();
     let fingerprint = |key: usize| keys[key].fingerprint().to_string();
     let signatures = untrusted.iter().map(|signature| match signature.verify(&keys, &digest) {
         Ok(verified) => SignatureInfo {
@@ -147,13 +144,15 @@ async fn verify(
             SignatureInfo { key: None, identity: None, problem: Some(problem.to_string()) }
         }
     });
-    let attestations = layers.iter().zip(&envelopes).map(|(layer, envelope)| {
+    let attestations = attestations.iter().flat_map(Attached::layers);
+    let attestations = attestations.map(|(layer, envelope)| {
         let verified = match envelope {
             Some(envelope) => attestation::verify(envelope, &keys, &digest),
             None => Err(attestation::AttestationProblem::Unreadable),
         };
         match verified {
             Ok(verified) => AttestationInfo {
+                description: verified.description(),
                 predicate_type: Some(verified.predicate_type),
                 key: Some(fingerprint(verified.key)),
                 problem: None,
@@ -161,10 +160,12 @@ async fn verify(
             Err(problem) => AttestationInfo {
                 predicate_type: layer.annotations.get(PREDICATE_TYPE_ANNOTATION).cloned(),
                 key: None,
+                description: None,
                 problem: Some(problem.to_string()),
             },
         }
     });
+    let attestations: Vec<_> = attestations.collect();
     let (referrers, warnings) = match client.referrers(pinned).await {
         Ok(referrers) => (referrers, Vec::new()),
         Err(error) => (Vec::new(), vec![Finding::from(&error).object(pinned.to_string())]),
@@ -180,7 +181,7 @@ async fn verify(
         accepted: checked.is_ok(),
         reason: checked.err().map(|missing| missing.to_string()),
         signatures: signatures.collect(),
-        attestations: attestations.collect(),
+        attestations,
         other_referrers: referrers
             .into_iter()
             .filter(is_other)
@@ -267,6 +268,9 @@ pub struct AttestationInfo {
     /// Fingerprint of the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What it has, for people; only of SPDX documents and SLSA provenance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -298,16 +302,22 @@ impl Object for Verification {
             page.section(&format!("{}{platform}", manifest.digest));
             page.pairs(&[("not accepted", manifest.reason.as_deref())]);
             let signatures = manifest.signatures.iter().map(|signature| {
-                ("signature", &signature.key, &signature.identity, &signature.problem)
+                ("signature", &signature.key, signature.identity.as_ref(), &signature.problem)
             });
             let attestations = manifest.attestations.iter().map(|attestation| {
-                let about = &attestation.predicate_type;
-                ("attestation", &attestation.key, about, &attestation.problem)
+                let kind = attestation.predicate_type.as_ref();
+                let what = match kind.map(String::as_str) {
+                    Some(SPDX_DOCUMENT) => "SBOM",
+                    Some(SLSA_PROVENANCE) => "provenance",
+                    _ => "attestation",
+                };
+                let about = attestation.description.as_ref().or(kind);
+                (what, &attestation.key, about, &attestation.problem)
             });
             let rows = signatures.chain(attestations).map(|(what, key, about, problem)| {
                 let of_key = key.as_ref().map(|key| format!("by {key}"));
                 let state = of_key.or_else(|| problem.clone()).unwrap_or_default();
-                vec![what.to_owned(), about.clone().unwrap_or_default(), state]
+                vec![what.to_owned(), about.cloned().unwrap_or_default(), state]
             });
             page.table(&[], &rows.collect::<Vec<_>>());
             let referrers = manifest.other_referrers.iter();

@@ -66,23 +66,31 @@ pub fn secret_files(ignition: &ignition::Config) -> impl Iterator<Item = (&str, 
     files.filter_map(|file| Some((file.path.as_str(), looks_secret(file)?)))
 }
 
-/// The kind of secret that a file probably contains, by its name and first bytes; the content is
-/// not reported.
+/// The kind of secret that a file of a config probably contains.
 fn looks_secret(file: &ignition::File) -> Option<&'static str> {
-    let path = file.path.to_ascii_lowercase();
+    named_like_secret(&file.path).or_else(|| {
+        // Enough for the first line of a key.
+        let content = file.contents.as_ref()?.bytes(1024 * 1024).ok()?;
+        reads_like_secret(&content)
+    })
+}
+
+/// The kind of secret that a file with this path probably contains.
+pub(super) fn named_like_secret(path: &str) -> Option<&'static str> {
+    let path = path.to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or_default();
     if matches!(name, "config.json" | "auth.json" | ".dockerconfigjson" | ".dockercfg") {
         return Some("registry credentials");
     }
-    if name.ends_with(".key")
+    let is_key = name.ends_with(".key")
         || name.starts_with("id_") && !name.ends_with(".pub")
-        || name == "kubeconfig"
-    {
-        return Some("a private key or a kubeconfig");
-    }
-    // Enough for the first line of a key.
-    let content = file.contents.as_ref()?.bytes(1024 * 1024).ok()?;
-    let text = String::from_utf8_lossy(&content);
+        || name == "kubeconfig";
+    is_key.then_some("a private key or a kubeconfig")
+}
+
+/// The kind of secret that this content probably has, which is not reported.
+pub(super) fn reads_like_secret(content: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(content);
     if text.contains("PRIVATE KEY-----") {
         return Some("a private key");
     }

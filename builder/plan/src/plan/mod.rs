@@ -22,6 +22,7 @@ mod machine_part;
 mod machine_policy;
 mod method;
 mod mounted;
+mod origin;
 pub mod packages;
 mod pre_built;
 mod prepared;
@@ -53,6 +54,7 @@ pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use machine_policy::{FILE as MACHINE_POLICY, MAX_SIZE as MAX_MACHINE_POLICY};
 pub use method::{Method, MethodChoice, Reason, build_on_reason, default_build_on};
 pub use mounted::{Mounted, MountedAs, MountedError, mounted};
+pub use origin::Origin;
 pub use pre_built::{PreBuiltError, pre_built_image, pre_built_inputs};
 pub(crate) use prepared::is_trust_file;
 pub use prepared::{

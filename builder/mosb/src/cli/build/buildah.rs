@@ -7,9 +7,9 @@ use super::inputs::{Buildah, StorageDriver};
 use crate::cli::Result;
 use crate::cli::context::{CliContext, policy_for_tools};
 use crate::cli::settings::Settings;
-use mosb_build::Built;
 use mosb_build::buildah::{self, ConfigsImage, ContainerBuild};
 use mosb_build::exec::Stream;
+use mosb_build::{Built, Signing};
 use mosb_plan::containerfile;
 use mosb_plan::plan::{BuildPlan, Method};
 use mosb_registry::{Resolved, Target};
@@ -26,6 +26,7 @@ pub async fn run(
     made: &ContainerBuild,
     base: &Resolved,
     target: &Target,
+    signing: Option<Signing<'_>>,
     wanted: &Buildah,
     settings: &Settings,
 ) -> Result<Built> {
@@ -35,7 +36,8 @@ pub async fn run(
         Some(step) => progress.step(&step),
         None => tracing::debug!("{line}"),
     };
-    Ok(buildah::build(&context.push, made, base, target, &options, on_line).await?)
+    let client = &context.push;
+    Ok(buildah::build(client, made, base, target, signing, &options, on_line).await?)
 }
 
 /// What buildah builds for a plan: its last part on its prepared base, or everything at once.

@@ -7,6 +7,7 @@
 //! | `newer_base` | whether the base of the previous image got older than its tag |
 //! | `prepared_base` | finds or makes what a build is made on |
 //! | `buildah` | builds with buildah: its options, and its output as progress |
+//! | `signer` | signs the image |
 //! | `result`, `verified_image` | what is printed |
 
 pub mod buildah;
@@ -15,6 +16,7 @@ pub mod newer_base;
 pub mod planned;
 pub mod prepared_base;
 pub mod result;
+pub mod signer;
 pub mod verified_image;
 
 use std::fs::Permissions;
@@ -39,6 +41,7 @@ use newer_base::newer_base;
 use planned::{PlannedBuild, check_tag, complete, draft, planning};
 use prepared_base::On;
 use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image};
+use signer::{SignOptions, Signer};
 use verified_image::VerifiedImage;
 
 /// Builds the image of a rendered MachineConfig, and pushes it
@@ -50,6 +53,7 @@ use verified_image::VerifiedImage;
 ///
 ///   mosb build worker.yaml --output registry.example.com/os/worker
 ///   oc get mc rendered-worker-… -o yaml | mosb build - --output oci:out --digestfile digest
+///   mosb build worker.yaml --output registry.example.com/os/worker --sign-key os.key
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct Build {
@@ -70,6 +74,8 @@ pub struct Build {
     /// Make only the image with what must be run, for --prepared
     #[arg(long, conflicts_with_all = ["prepared", "dry_run"])]
     pub prepare_only: bool,
+    #[command(flatten)]
+    pub sign: SignOptions,
 }
 
 impl Build {
@@ -78,6 +84,7 @@ impl Build {
     /// # Errors
     /// [`Error::Usage`].
     pub fn check(&self) -> Result<()> {
+        self.sign.check(&self.inputs.config, &self.output)?;
         check_previous("build", &self.inputs, self.previous.as_ref())
     }
 
@@ -109,6 +116,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         // Reported before the image is built.
         digest_folder(file)?;
     }
+    let signer = typed.sign.signer().await?;
     let on_step = |step: &str| context.progress.step(step);
     let planning = planning(context, &on_step);
     let drafted = draft(planning, &request).await?;
@@ -128,8 +136,9 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         On::ToMake(prepared) => {
             // The push checks it too, but only after the programs ran for minutes.
             warnings.extend(check_tag(context, drafted.draft.request(), output).await?);
-            let making =
-                prepared_base::make(context, &prepared, &drafted, (output, &options), settings);
+            let signing = signer.as_ref().map(Signer::of_prepared_base);
+            let to = (output, &options);
+            let making = prepared_base::make(context, &prepared, &drafted, to, signing, settings);
             let (made, source) = making.await?;
             warnings.extend(made.warnings);
             let found = prepared_base::resolve_made(context, planning, &prepared, &source).await?;
@@ -141,11 +150,12 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
     let verified = on.verified(&drafted);
     let completing = complete(planning, drafted, on, &request, &options, target);
     let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
+    let signing = signer.as_ref().map(Signer::of_image);
     let built = match &plan.method {
         Method::Direct | Method::Prepared(_) => {
             context.progress.step(&format!("writing the layer, pushing to {output}"));
             let lower = prepared.as_ref().unwrap_or(&base);
-            mosb_build::direct::build(&context.push, &plan, lower, output).await?
+            mosb_build::direct::build(&context.push, &plan, lower, output, signing).await?
         }
         Method::LastPart(_) | Method::Containerfile(_) => {
             if !is_checked {
@@ -153,7 +163,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
             }
             context.progress.step("building with buildah");
             let made = buildah::container_build(&plan, prepared.as_ref())?;
-            buildah::run(context, &made, &base, output, &options, settings).await?
+            buildah::run(context, &made, &base, output, signing, &options, settings).await?
         }
     };
     let digest = *built.pushed.digest.value();
@@ -161,6 +171,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         write_digest(file, &digest.to_string())?;
     }
     let image = pushed_image(&built.pushed);
+    let signed = signer.map(|signer| signer.signed(&built));
     warnings.splice(0..0, plan.warnings.iter().cloned());
     warnings.extend(built.warnings);
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
@@ -180,6 +191,7 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         image,
         tags: built.pushed.tags.clone(),
         digest: digest.to_string(),
+        signed,
         method: plan.method.as_str().to_owned(),
         reasons: plan.method.reasons().iter().map(Reason::finding).collect(),
         prepared: prepared_use.filter(|_| plan.prepared.is_some()),
@@ -210,11 +222,13 @@ async fn prepare(
     if let Some(file) = &typed.digestfile {
         digest_folder(file)?;
     }
+    let signer = typed.sign.signer().await?;
     let on_step = |step: &str| context.progress.step(step);
     let drafted = draft(planning(context, &on_step), &request).await?;
     let prepared = prepared_base::prepared(&drafted, BuilderNodes::Any)?;
     let to = (output, &typed.inputs.buildah());
-    let making = prepared_base::make(context, &prepared, &drafted, to, settings);
+    let signing = signer.as_ref().map(Signer::of_image);
+    let making = prepared_base::make(context, &prepared, &drafted, to, signing, settings);
     let (built, _) = making.await?;
     let digest = built.pushed.digest.value().to_string();
     if let Some(file) = &typed.digestfile {
@@ -228,6 +242,7 @@ async fn prepare(
         image: pushed_image(&built.pushed),
         tag: prepared.tag().to_string(),
         digest,
+        signed: signer.map(|signer| signer.signed(&built)),
         inputs: prepared.inputs.hex(),
         reasons: drafted.draft.reasons().iter().map(Reason::finding).collect(),
         base: PinnedBase::new(&prepared.request.base),

@@ -14,7 +14,7 @@ use crate::cli::settings::Settings;
 use mosb_api::PoolName;
 use mosb_build::buildah::ContainerBuild;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
-use mosb_build::{Built, resolve::Error as ResolveError};
+use mosb_build::{Built, Signing, resolve::Error as ResolveError};
 use mosb_image::Digest;
 use mosb_plan::containerfile::{render_prepared, split};
 use mosb_plan::plan::{self, BuilderNodes, OwnParts, Prepared, PreparedInputs};
@@ -160,11 +160,14 @@ pub async fn make(
     prepared: &Prepared,
     drafted: &ResolvedDraft,
     (target, wanted): (&Target, &Buildah),
+    signing: Option<Signing<'_>>,
     settings: &Settings,
 ) -> Result<(Built, Source)> {
     context.progress.step("making the prepared base with buildah");
     let made = ContainerBuild::of_prepared(prepared, render_prepared(prepared)?);
-    let mut built = buildah::run(context, &made, &drafted.base, target, wanted, settings).await?;
+    let base = &drafted.base;
+    let running = buildah::run(context, &made, base, target, signing, wanted, settings);
+    let mut built = running.await?;
     let digest = *built.pushed.digest.value();
     let source = match target.destination() {
         Destination::Registry(repo) => Source::Registry(repo.pinned(digest).into()),

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::signer::SignedFor;
 use super::verified_image::VerifiedImage;
 use crate::cli::output::Object;
 use crate::cli::page::{Page, count, size};
@@ -25,6 +26,9 @@ pub struct BuildResult {
     pub tags: Vec<String>,
     /// Digest of the manifest.
     pub digest: String,
+    /// With `--sign-key`: it was read back from the registry and verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedFor>,
     /// `direct`, `prepared`, `last-part` or `containerfile`.
     pub method: String,
     /// Why the method is not `direct`; else empty.
@@ -146,6 +150,9 @@ pub struct PrepareResult {
     pub tag: String,
     /// Digest of the manifest.
     pub digest: String,
+    /// With `--sign-key`: it was read back from the registry and verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedFor>,
     /// SHA-256 of its inputs: 64 hex digits, also in its label `mosb.dev/prepared-inputs`.
     pub inputs: String,
     /// Why something must be run.
@@ -184,12 +191,15 @@ impl Object for BuildResult {
             let image = prepared.image.as_ref()?;
             Some(format!("{image} ({})", if prepared.reused { "reused" } else { "made" }))
         });
+        let names = self.signed.as_ref().map(SignedFor::names);
         page.section("Image");
         page.pairs(&[
             ("image", Some(&self.image)),
             ("tag", self.tags.first().map(String::as_str)),
             ("tag that stays", self.tags.get(1).map(String::as_str)),
             ("inputs", Some(&self.inputs)),
+            ("signed by", self.signed.as_ref().map(|signed| &*signed.key)),
+            ("signed for", names.as_deref()),
         ]);
         page.section("How");
         page.pairs(&[
@@ -220,11 +230,14 @@ impl Object for PrepareResult {
     fn text(&self) -> String {
         let mut page = Page::default();
         page.line("Prepared base");
+        let names = self.signed.as_ref().map(SignedFor::names);
         page.section("Image, for --prepared");
         page.pairs(&[
             ("image", Some(&self.image)),
             ("tag", Some(&self.tag)),
             ("inputs", Some(&self.inputs)),
+            ("signed by", self.signed.as_ref().map(|signed| &*signed.key)),
+            ("signed for", names.as_deref()),
         ]);
         page.section("How");
         page.pairs(&[

@@ -35,7 +35,7 @@ pub async fn push_directly(
     reporter.begin_push();
     let target = Target::from(inputs.spec.push.clone());
     let (built, tree, os_summary) = tokio::join!(
-        direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target),
+        direct::build(&context.push, &resolved_plan.plan, resolved_plan.lower(), &target, None),
         push_tree(context, inputs, &resolved_plan),
         os_summary(context, inputs, &resolved_plan),
     );

@@ -177,7 +177,8 @@ impl Taken {
     ) -> Result<Built> {
         reporter.begin_push();
         let target = Target::from(inputs.spec.push.clone());
-        let built = buildah::push(&context.push, &self.build, &self.image, base, &target).await?;
+        let (build, image) = (&self.build, &self.image);
+        let built = buildah::push(&context.push, build, image, base, &target, None).await?;
         Ok(Built { making: self.making, ..built })
     }
 }

@@ -3,6 +3,7 @@
 use super::image::{live, paths};
 use super::{BUILD, RENDERED, digest, hex, looks_like};
 use crate::cli::build::result::*;
+use crate::cli::build::signer::SignedFor;
 use crate::cli::build::verified_image::*;
 use crate::cli::diff::Side;
 use crate::cli::plan::view::*;
@@ -198,6 +199,10 @@ fn a_build() {
         image: format!("registry.example.com/os/worker@{}", digest("image")),
         tags: vec![RENDERED.to_owned(), BUILD.to_owned()],
         digest: digest("image"),
+        signed: Some(SignedFor {
+            key: digest("key"),
+            identities: vec![format!("registry.example.com/os/worker:{RENDERED}")],
+        }),
         method: "direct".to_owned(),
         reasons: Vec::new(),
         prepared: None,
@@ -222,8 +227,13 @@ fn a_build() {
     let prepared =
         PreparedUse { inputs: hex("prepared inputs"), image: Some(image.clone()), reused: true };
     let (method, on) = ("prepared".to_owned(), Some(prepared.clone()));
-    let on_prepared =
-        BuildResult { method: method.clone(), reasons: reasons.clone(), prepared: on, ..built };
+    let on_prepared = BuildResult {
+        method: method.clone(),
+        reasons: reasons.clone(),
+        prepared: on,
+        signed: None,
+        ..built
+    };
     looks_like("build-prepared", &on_prepared);
     let to_make = PreparedUse { image: None, reused: false, ..prepared };
     let planned = Plan {
@@ -240,6 +250,7 @@ fn a_build() {
         image,
         tag: "prepared-0123456789abcdef0123456789abcdef".to_owned(),
         digest: digest("prepared"),
+        signed: None,
         inputs: hex("prepared inputs"),
         reasons,
         base: pinned(),

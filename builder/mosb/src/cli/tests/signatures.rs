@@ -49,6 +49,7 @@ fn an_image_that_is_not_accepted() {
     let attestation = |kind: &str, key: Option<&str>, problem: Option<&str>| AttestationInfo {
         predicate_type: Some(kind.to_owned()),
         key: key.map(digest),
+        description: key.map(|_| "by https://mosb.dev/builder/command-line, of base".to_owned()),
         problem: problem.map(str::to_owned),
     };
     let index = VerifiedManifest {

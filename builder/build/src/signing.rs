@@ -1,0 +1,127 @@
+//! What is attached to an image before its tags name it: a signature for each name, an SBOM and
+//! provenance.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use mosb_image::BlobRef;
+use mosb_plan::plan::Origin;
+use mosb_registry::{PushPlan, Target};
+use mosb_trust::attestation::Statement;
+use mosb_trust::provenance::{Builder, Provenance, SLSA_PROVENANCE};
+use mosb_trust::spdx::{SPDX_DOCUMENT, Sbom, SbomLayer};
+use mosb_trust::{Evidence, ImageName, SigningKey};
+
+/// How images are signed.
+#[derive(Debug, Clone, Copy)]
+pub struct Signing<'k> {
+    pub key: &'k SigningKey,
+    /// The names that an image is signed for; without any, it is each tag that is pushed.
+    pub identities: &'k [String],
+    /// A URI, which the provenance names.
+    pub builder: &'static str,
+}
+
+/// What the SBOM and the provenance of an image have.
+#[derive(Debug)]
+pub(crate) struct Description {
+    pub origin: Origin,
+    pub layers: Vec<SbomLayer>,
+}
+
+impl<'k> Signing<'k> {
+    /// What must be attached to an image with this config.
+    pub(crate) async fn evidence(
+        self,
+        target: &Target,
+        push: &PushPlan,
+        config: &[u8],
+        description: Description,
+    ) -> Evidence<'k> {
+        let subject = BlobRef::of(&push.media_type, &push.manifest);
+        let image = ImageName { repo: target.repo().cloned(), digest: subject.digest };
+        let references = self.references(&image, &push.tags);
+        let (created, builder) = (created(config), self.builder);
+        let writing = spawn_blocking(move || statements(&image, &description, &created, builder));
+        let statements = writing.await.expect("it does not panic and is not cancelled");
+        Evidence { key: self.key, subject, references, statements }
+    }
+
+    fn references(&self, image: &ImageName, tags: &[String]) -> Vec<String> {
+        let Some(repo) = image.repo.as_ref().filter(|_| self.identities.is_empty()) else {
+            return self.identities.to_vec();
+        };
+        if tags.is_empty() {
+            return vec![repo.pinned(image.digest).to_string()];
+        }
+        tags.iter().map(|tag| format!("{repo}:{tag}")).collect()
+    }
+}
+
+fn statements(
+    image: &ImageName,
+    description: &Description,
+    created: &str,
+    builder: &'static str,
+) -> Vec<Statement> {
+    let Description { origin, layers } = description;
+    let version = env!("CARGO_PKG_VERSION");
+    let sbom = Sbom { image, bases: &origin.bases, created, version, layers };
+    let builder = Builder { id: builder, version };
+    let provenance = Provenance::new(&origin.definition, builder, &origin.build);
+    vec![
+        Statement::new(&image.digest, SPDX_DOCUMENT, &sbom.document()),
+        Statement::new(&image.digest, SLSA_PROVENANCE, &provenance),
+    ]
+}
+
+/// When an image says that it was made, in whole seconds; else 1970.
+fn created(config: &[u8]) -> String {
+    // A config that is not JSON was not pushed.
+    let config: Value = serde_json::from_slice(config).unwrap_or_default();
+    let time = config["created"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    // SPDX has years of four digits.
+    let text = format!("{:.0}", time.unwrap_or(Timestamp::UNIX_EPOCH));
+    if text.len() == "1970-01-01T00:00:00Z".len() { text } else { created(b"{}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use mosb_image::RepoRef;
+
+    use super::*;
+
+    #[test]
+    fn an_image_is_signed_for_its_tags_or_by_name() {
+        let (key, _) = SigningKey::generate().unwrap();
+        let digest = mosb_image::Digest::of(b"manifest");
+        let repo = RepoRef::try_from("quay.io/os".to_owned()).unwrap();
+        let image = ImageName { repo: Some(repo), digest };
+        let named = ["other.example/os:1".to_owned()];
+        let tags = ["a".to_owned(), "b".to_owned()];
+        let by_digest = format!("quay.io/os@{digest}");
+        for (what, identities, tags, want) in [
+            ("each tag", &[][..], &tags[..], &["quay.io/os:a", "quay.io/os:b"][..]),
+            ("no tag", &[], &[], &[&*by_digest]),
+            ("names", &named, &tags, &[&*named[0]]),
+        ] {
+            let signing = Signing { key: &key, identities, builder: "" };
+            assert_eq!(signing.references(&image, tags), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_image() {
+        let epoch = "1970-01-01T00:00:00Z";
+        for (config, want) in [
+            (r#"{"created":"2026-01-02T03:04:05.678+02:00"}"#, "2026-01-02T01:04:05Z"),
+            (r#"{"created":"-002026-01-02T03:04:05Z"}"#, epoch),
+            (r#"{"created":"soon"}"#, epoch),
+            ("{}", epoch),
+            ("", epoch),
+        ] {
+            assert_eq!(created(config.as_bytes()), want, "{config}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! `mosb build --sign-key`: the tags of an image name it only once the registry has its signatures, its
+//! SBOM and its provenance.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mosb_image::Digest;
+use mosb_image::media_type::{OCI_INDEX, OCI_MANIFEST};
+use mosb_trust::AttachmentKind;
+use serde_json::{Value, json};
+
+use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, rendered};
+use mosb_tests::{Fault, FaultProxy, Finished, Registry, valid};
+
+const SECRET: &str = "/etc/tls/server.key";
+
+/// A config with two files, one of which is a secret.
+fn config() -> String {
+    let file = |path: &str, content: &str| json!({ "path": path, "contents": { "source": format!("data:,{content}") } });
+    rendered(&json!({
+        "ignition": { "version": "3.4.0" },
+        "storage": { "files": [file("/etc/motd", "hello"), file(SECRET, "hunter2")] },
+    }))
+    .to_string()
+}
+
+/// A user with two keys and a base, and a registry behind a proxy.
+struct Fixture {
+    user: BuildFixture,
+    registry: Registry,
+    proxy: FaultProxy,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let registry = Registry::plain();
+        let proxy = FaultProxy::start(registry.address());
+        let fixture = Self { user: BuildFixture::new(), registry, proxy };
+        for name in ["os.key", "other.key"] {
+            fixture.user.mosb.run(["keys", "new", &fixture.file(name)]).ok();
+        }
+        fixture
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.user.mosb.home().join(name).display().to_string()
+    }
+
+    fn output(&self, repository: &str) -> String {
+        format!("{}/{repository}", self.proxy.address())
+    }
+
+    fn build(&self, repository: &str, more: &[&str]) -> Finished {
+        let output = self.output(repository);
+        self.user.build(config().as_bytes(), &[&["--output", &output][..], more].concat())
+    }
+
+    fn sign(&self, repository: &str, key: &str) -> Finished {
+        self.build(repository, &["--sign-key", &self.file(key)])
+    }
+
+    /// The exit code, and the manifest of the image.
+    fn verify(&self, image: &str, key: &str) -> (Option<i32>, Value) {
+        let finished =
+            self.user.mosb.run(["verify", image, "--key", &self.file(key), "-o", "json"]);
+        let verification = finished.json();
+        valid(&verification);
+        (finished.code(), verification["manifests"][0].clone())
+    }
+
+    /// What was written since the last rule: the references of manifests, in order.
+    fn manifests_put(&self) -> Vec<String> {
+        let seen = self.proxy.seen();
+        let put = seen.iter().filter(|seen| seen.head.method == "PUT");
+        put.filter_map(|seen| Some(seen.head.path().split_once("/manifests/")?.1.to_owned()))
+            .collect()
+    }
+
+    fn writes(&self) -> usize {
+        self.proxy.seen().iter().filter(|seen| is_write(&seen.head.method)).count()
+    }
+
+    /// A manifest, or a blob; nothing if there is none.
+    async fn get(&self, path: &str) -> Option<Vec<u8>> {
+        let url = format!("http://{}/v2/{path}", self.registry.address());
+        let accept = format!("{OCI_MANIFEST}, {OCI_INDEX}");
+        let request = reqwest::Client::new().get(url).header("accept", accept);
+        let answer = request.send().await.unwrap();
+        match answer.status().as_u16() {
+            404 => None,
+            _ => Some(answer.error_for_status().unwrap().bytes().await.unwrap().to_vec()),
+        }
+    }
+
+    /// The statement of this type that is attached to an image.
+    async fn statement(&self, repository: &str, digest: &Digest, kind: &str) -> Value {
+        let tag = AttachmentKind::Attestation.tag(digest);
+        let manifest = self.get(&format!("{repository}/manifests/{tag}")).await.unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let mut layers = manifest["layers"].as_array().unwrap().iter();
+        let layer = layers.find(|layer| layer["annotations"]["predicateType"] == kind).unwrap();
+        let blob = layer["digest"].as_str().unwrap();
+        let envelope = self.get(&format!("{repository}/blobs/{blob}")).await.unwrap();
+        let envelope: Value = serde_json::from_slice(&envelope).unwrap();
+        let payload = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
+        serde_json::from_slice(&payload).unwrap()
+    }
+}
+
+fn is_write(method: &str) -> bool {
+    ["POST", "PUT", "PATCH", "DELETE"].contains(&method)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evidence_is_attached_before_the_tags_move() {
+    let fixture = Fixture::new();
+    let built = fixture.sign("os/worker", "os.key").ok().json();
+    valid(&built);
+    let digest: Digest = built["digest"].as_str().unwrap().parse().unwrap();
+    let tags: Vec<_> =
+        built["tags"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    let names: Vec<_> =
+        tags.iter().map(|tag| format!("{}:{tag}", fixture.output("os/worker"))).collect();
+    assert_eq!(built["signed"]["identities"], json!(names));
+
+    // By digest, what is attached, the list of referrers, and then the tags.
+    let mut put = fixture.manifests_put();
+    let by_tag = put.split_off(put.len() - tags.len());
+    assert_eq!(put.remove(0), digest.to_string());
+    let referrers = mosb_trust::attached::referrers_tag(&digest);
+    assert_eq!(put.pop(), Some(referrers.clone()), "{put:?}");
+    put.sort();
+    assert_eq!(put, [format!("{referrers}.att"), format!("{referrers}.sig")]);
+    assert!(tags.iter().all(|tag| by_tag.contains(&(*tag).to_owned())), "{by_tag:?}");
+    let index = fixture.get(&format!("os/worker/manifests/{referrers}")).await;
+    assert!(index.is_some());
+
+    for name in &names {
+        let (code, manifest) = fixture.verify(name, "os.key.pub");
+        assert_eq!(code, Some(0), "{manifest:#}");
+        let found = manifest["attestations"].as_array().unwrap();
+        let described: Vec<_> = found.iter().map(|it| it["description"].clone()).collect();
+        let files = "SPDX-2.3: 3 packages, 1 file, 2 files without hashes";
+        let made = format!("by https://mosb.dev/builder/command-line, of {NAME}, base");
+        assert_eq!(described, [json!(files), json!(made)], "{manifest:#}");
+        let (code, manifest) = fixture.verify(name, "other.key.pub");
+        assert_eq!(code, Some(1), "{manifest:#}");
+        assert_eq!(manifest["attestations"][0]["problem"], "none of the keys verifies it");
+    }
+    let text = fixture.user.mosb.run(["verify", &names[0], "--key", &fixture.file("os.key.pub")]);
+    assert!(text.text().contains("SBOM") && text.text().contains("provenance"), "{text:?}");
+
+    // Again, nothing is written; by another key, what was there stays.
+    fixture.proxy.rule(|_| None);
+    assert_eq!(fixture.sign("os/worker", "os.key").ok().json()["digest"], built["digest"]);
+    assert_eq!(fixture.writes(), 0, "{:?}", fixture.proxy.seen());
+    fixture.sign("os/worker", "other.key").ok();
+    assert!(!fixture.manifests_put().contains(&tags[0].to_owned()));
+    for key in ["os.key.pub", "other.key.pub"] {
+        let (code, manifest) = fixture.verify(&names[1], key);
+        let attestations = manifest["attestations"].as_array().unwrap();
+        let ours = attestations.iter().filter(|it| it["key"].is_string()).count();
+        assert_eq!((code, ours, attestations.len()), (Some(0), 2, 4), "{manifest:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_have_digests_and_no_secrets() {
+    let fixture = Fixture::new();
+    let name = "quay.io/acme/os:v1";
+    let arguments = ["--sign-key", &fixture.file("os.key"), "--sign-identity", name];
+    let built = fixture.build("os/worker", &arguments).ok().json();
+    assert_eq!(built["signed"]["identities"], json!([name]));
+    let digest: Digest = built["digest"].as_str().unwrap().parse().unwrap();
+    let sbom = fixture.statement("os/worker", &digest, "https://spdx.dev/Document").await;
+    assert_eq!(sbom["subject"][0]["digest"]["sha256"], digest.hex());
+    let sbom = &sbom["predicate"];
+    let files = sbom["files"].as_array().unwrap();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(files[0]["fileName"], "./etc/motd");
+    assert_eq!(files[0]["checksums"][1]["checksumValue"], Digest::of(b"hello").hex());
+    let layer = &sbom["packages"][2];
+    assert_eq!(layer["versionInfo"], built["layer"]["digest"]);
+    let excluded = &layer["packageVerificationCode"]["packageVerificationCodeExcludedFiles"];
+    let current_config = "./etc/machine-config-daemon/currentconfig";
+    assert_eq!(*excluded, json!([current_config, format!(".{SECRET}")]));
+    assert_eq!(sbom["packages"][1]["versionInfo"], built["base"]["manifest"]);
+
+    let kind = "https://slsa.dev/provenance/v1";
+    let provenance = fixture.statement("os/worker", &digest, kind).await;
+    let definition = &provenance["predicate"]["buildDefinition"];
+    assert_eq!(definition["internalParameters"]["inputs"], built["inputs"]);
+    assert_eq!(definition["internalParameters"].get("notRecorded"), None);
+    let base = &definition["resolvedDependencies"][1];
+    let manifest = built["base"]["manifest"].as_str().unwrap();
+    assert_eq!(base["digest"]["sha256"], manifest.trim_start_matches("sha256:"));
+    for document in [&provenance, sbom] {
+        let text = document.to_string();
+        for secret in ["hunter2", &Digest::of(b"hunter2").hex()] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+    }
+    // In another repository and at another time, the SBOM differs by names only.
+    let again = fixture.sign("os/copy", "other.key").ok().json();
+    assert_eq!(again["digest"], built["digest"]);
+    let copy = fixture.statement("os/copy", &digest, "https://spdx.dev/Document").await;
+    let text = copy["predicate"].to_string().replace("os/copy", "os/worker");
+    assert_eq!(text.replace("pkg:oci/copy", "pkg:oci/worker"), sbom.to_string());
+}
+
+/// A registry that takes no writes from one on, as when the program is killed there: no tag names an
+/// image without evidence, and the next run does the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_that_stops_at_any_write_is_completed() {
+    let fixture = Fixture::new();
+    let mut stopped = 0;
+    for last in 0.. {
+        let repository = format!("os/worker-{last}");
+        let count = AtomicUsize::new(0);
+        fixture.proxy.rule(move |seen| {
+            let is_over =
+                is_write(&seen.head.method) && count.fetch_add(1, Ordering::SeqCst) >= last;
+            is_over.then(|| Fault::status(403))
+        });
+        let first = fixture.sign(&repository, "os.key");
+        fixture.proxy.rule(|_| None);
+        let image = format!("{}:{NAME}", fixture.output(&repository));
+        let tag = fixture.get(&format!("{repository}/manifests/{NAME}")).await;
+        if first.code() == Some(0) {
+            break;
+        }
+        assert_eq!(first.json()["code"], "denied", "{last}: {first:?}");
+        if tag.is_some() {
+            let (code, manifest) = fixture.verify(&image, "os.key.pub");
+            let attestations = manifest["attestations"].as_array().map(Vec::len);
+            assert_eq!((code, attestations), (Some(0), Some(2)), "{last}: {manifest:#}");
+        }
+        let second = fixture.sign(&repository, "os.key").ok().json();
+        let (code, manifest) = fixture.verify(&image, "os.key.pub");
+        assert_eq!(code, Some(0), "{last}: {manifest:#}");
+        assert_eq!(manifest["digest"], second["digest"]);
+        assert_eq!(manifest["signatures"].as_array().map(Vec::len), Some(2), "{last}");
+        assert_eq!(manifest["attestations"].as_array().map(Vec::len), Some(2), "{last}");
+        stopped += 1;
+    }
+    // The layer and the config, the image, two signatures, two attestations, their configs, manifests,
+    // the list of referrers and two tags.
+    assert!(stopped >= 15, "{stopped}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_without_evidence_moves_no_tag() {
+    let fixture = Fixture::new();
+    for (what, part) in [("signatures", ".sig"), ("attestations", ".att")] {
+        let repository = format!("os/{what}");
+        let path = part.to_owned();
+        fixture.proxy.rule(move |seen| {
+            let is_it = seen.head.method == "PUT" && seen.head.path().ends_with(&path);
+            is_it.then(|| Fault::status(403))
+        });
+        let refused = fixture.sign(&repository, "os.key");
+        assert_refused(&refused, what, 1, "denied", &["could not be signed, so no tag was moved"]);
+        let tag = fixture.get(&format!("{repository}/manifests/{NAME}")).await;
+        assert_eq!(tag, None, "{what}");
+    }
+    // An image that has its tags gets evidence, and its tags are not touched.
+    fixture.proxy.rule(|_| None);
+    let built = fixture.build("os/worker", &[]).ok().json();
+    assert_eq!(built.get("signed"), None);
+    fixture.proxy.rule(|_| None);
+    fixture.sign("os/worker", "os.key").ok();
+    assert!(!fixture.manifests_put().iter().any(|put| put == NAME));
+    let image = format!("{}:{NAME}", fixture.output("os/worker"));
+    assert_eq!(fixture.verify(&image, "os.key.pub").0, Some(0));
+}
+
+#[test]
+fn what_can_not_be_signed_is_refused_first() {
+    let fixture = Fixture::new();
+    let key = fixture.file("os.key");
+    let layout = fixture.user.build(config().as_bytes(), &["--sign-key", &key]);
+    assert_refused(&layout, "a layout", 2, "wrong-use", &["an OCI layout has no place"]);
+    let missing = fixture.build("os/worker", &["--sign-key", &fixture.file("no.key")]);
+    assert_eq!(missing.code(), Some(2), "{missing:?}");
+    let stdin = fixture.build("os/worker", &["--sign-key", "-"]);
+    assert_refused(&stdin, "two on stdin", 2, "wrong-use", &["stdin can be read once"]);
+    let public = fixture.build("os/worker", &["--sign-key", &fixture.file("os.key.pub")]);
+    assert_refused(&public, "a public key", 2, "bad-key", &["os.key.pub"]);
+    assert!(fixture.proxy.seen().is_empty());
+}
