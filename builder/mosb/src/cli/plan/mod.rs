@@ -137,16 +137,7 @@ impl PlanCommand {
                     }
                     None => None,
                 };
-                let checks = match &self.checks {
-                    Some(file) => {
-                        let platform = self.inputs.platform.as_ref();
-                        checks::checks(&plan, base_tree.as_ref(), platform, file).await?
-                    }
-                    None => Vec::new(),
-                };
-                let is_blocked = checks.iter().any(CheckResult::is_blocking);
-                let mut shown =
-                    Plan { verified, commands, stages, change, checks, ..Plan::new(&plan, target, tree) };
+                let mut shown = Plan { verified, commands, stages, change, ..Plan::new(&plan, target, tree) };
                 // On the tree of the prepared base, it may have turned out that all is run at once.
                 if plan.prepared.is_some() || to_make.is_some() {
                     let has_last = split.last.is_some();
@@ -155,8 +146,13 @@ impl PlanCommand {
                     shown.prepared = prepared;
                     shown.stages.iter_mut().for_each(PlannedStage::set_prepared_once);
                 }
+                if let Some(file) = &self.checks {
+                    let platform = self.inputs.platform.as_ref();
+                    shown.checks =
+                        checks::checks(&plan, base_tree.as_ref(), platform, file).await?;
+                }
                 output::print(format, &shown)?;
-                return Ok(is_blocked.into());
+                return Ok(shown.checks.iter().any(CheckResult::is_blocking).into());
             }
         }
         Ok(0)
