@@ -54,7 +54,7 @@ impl Client {
                 Ok::<_, Error>(AcceptedImage { image, file, scope, signatures })
             }
         };
-        let checks: Vec<_> = manifests.iter().map(|digest| Ok(check(digest))).collect();
+        let checks: Vec<_> = manifests.iter().map(|digest| Ok::<_, Error>(check(digest))).collect();
         let accepted: Vec<_> =
             stream::iter(checks).try_buffered(self.parallel()).try_collect().await?;
         Ok(accepted.into_iter().next().expect("an image has a manifest"))
