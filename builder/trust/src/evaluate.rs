@@ -202,21 +202,18 @@ fn read_keys(
 mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use mosb_image::BlobRef;
-    use mosb_image::media_type::OCI_MANIFEST;
     use mosb_image::signature_policy::SignaturePolicy;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::signature::{SIGNATURE_ANNOTATION, sign};
-    use crate::{AttachedManifest, SigningKey};
+    use crate::SigningKey;
+    use crate::signature::{SIGNATURE_ANNOTATION, missing};
 
     fn signature(key: &SigningKey, digest: Digest, name: &str) -> UntrustedSignature {
-        let subject = BlobRef { digest, ..BlobRef::of(OCI_MANIFEST, b"") };
-        let made = sign(key, &subject, &[name.to_owned()], None).unwrap().unwrap();
-        let layer = AttachedManifest::parse(&made.manifest).unwrap().layers()[0].clone();
-        let signature = layer.annotations.get(SIGNATURE_ANNOTATION).cloned();
-        UntrustedSignature { payload: made.blobs.first().cloned(), signature }
+        let mut made = missing(key, digest, &[name.to_owned()], None).unwrap();
+        let mut layer = made.remove(0);
+        let signature = layer.annotations.remove(SIGNATURE_ANNOTATION);
+        UntrustedSignature { payload: Some(layer.content), signature }
     }
 
     fn prepare(requirements: Value) -> Result<PreparedRequirement, EvaluationError> {

@@ -237,12 +237,13 @@ async fn prepare(
     let (bytes_pulled, bytes_pushed) = context.transfer_stats();
     let mut warnings: Vec<_> = output.notice().into_iter().collect();
     warnings.extend(drafted.warnings);
+    let signed = signer.map(|signer| signer.signed(&built));
     warnings.extend(built.warnings);
     Ok(PrepareResult {
         image: pushed_image(&built.pushed),
         tag: prepared.tag().to_string(),
         digest,
-        signed: signer.map(|signer| signer.signed(&built)),
+        signed,
         inputs: prepared.inputs.hex(),
         reasons: drafted.draft.reasons().iter().map(Reason::finding).collect(),
         base: PinnedBase::new(&prepared.request.base),
