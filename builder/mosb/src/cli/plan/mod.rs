@@ -137,7 +137,8 @@ impl PlanCommand {
                     }
                     None => None,
                 };
-                let mut shown = Plan { verified, commands, stages, change, ..Plan::new(&plan, target, tree) };
+                let mut shown =
+                    Plan { verified, commands, stages, change, ..Plan::new(&plan, target, tree) };
                 // On the tree of the prepared base, it may have turned out that all is run at once.
                 if plan.prepared.is_some() || to_make.is_some() {
                     let has_last = split.last.is_some();
