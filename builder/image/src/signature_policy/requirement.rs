@@ -38,14 +38,6 @@ pub enum KeySource {
 }
 
 impl SignatureRequirement {
-    /// `type` of the requirement.
-    pub fn kind(&self) -> &'static str {
-        match self.raw {
-            RawRequirement::SignedBy(_) => "signedBy",
-            _ => "sigstoreSigned",
-        }
-    }
-
     pub(super) fn to_json(&self) -> Value {
         serde_json::to_value(&self.raw).expect("a requirement can be written as JSON")
     }

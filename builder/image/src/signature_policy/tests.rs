@@ -7,7 +7,10 @@ fn kind(requirement: &Requirement) -> &'static str {
     match requirement {
         Requirement::Accept => ACCEPT,
         Requirement::Reject => REJECT,
-        Requirement::Signatures(all) => all[0].kind(),
+        Requirement::Signatures(all) => match all[0].check {
+            SignatureCheck::Sigstore { .. } => "sigstoreSigned",
+            SignatureCheck::Unsupported(asks) => asks,
+        },
     }
 }
 
