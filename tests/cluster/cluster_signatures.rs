@@ -55,8 +55,11 @@ fn a_base_is_built_on_once_it_is_signed() {
     for part in [&*second_base, "it has no signature", repository, "mosb-config", "sign it"] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    let status = cluster.mosb(&["status", &cluster.pool]).ok().text();
-    assert!(status.contains("it has no signature"), "{status}");
+    // Each new try is planned first.
+    wait("its status", SOON, || {
+        let status = cluster.mosb(&["status", &cluster.pool]).ok().text();
+        status.contains("it has no signature").then_some(())
+    });
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], json!(first));
     assert_eq!(cluster.builds().len(), 1, "nothing is built");
 

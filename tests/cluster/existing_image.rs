@@ -18,6 +18,7 @@ fn by_hand(cluster: &Cluster, mosb: &Mosb, command: &str, rendered: &str) -> Val
         command.to_owned(),
         file.display().to_string(),
         format!("--output={}", cluster.push),
+        "--build-on=every-config".to_owned(),
         format!("--authfile={}", registry.authfile().display()),
         format!("--cert-dir={}", registry.certificates().display()),
         "-ojson".to_owned(),

@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::json;
 
-use mosb_api::{MachineOsBuild, condition, labels};
+use mosb_api::{Condition, MachineOsBuild, condition, labels};
 use mosb_builds::{Facts, PoolReason, UNRECONCILABLE, decide, observe};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::gate::Gate;
@@ -128,19 +128,21 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
         .as_ref()
         .and_then(|pool| condition(&pool.status.conditions, "ImageBuildDegraded"))
         .filter(|condition| condition.is_true());
-    // Lookups are the controller's job; if one failed, the pool's condition says so.
-    let unreconcilable = config
+    let blocked = config
         .and_then(|config| condition(&config.status.conditions, BLOCKED))
-        .filter(|blocked| blocked.is_true() && blocked.reason == UNRECONCILABLE);
-    let reason = match (decision.lookups.is_empty(), degraded) {
-        (false, _) if let Some(blocked) = unreconcilable => {
+        .filter(|blocked| blocked.is_true());
+    let problem = |class, condition: &Condition| {
+        let (reason, message) = (condition.reason.clone(), condition.message.clone());
+        PoolReason::Problem(Problem { class, reason, message })
+    };
+    // Lookups are the controller's job; if one failed, a condition says so.
+    let reason = match (decision.lookups.is_empty(), degraded, blocked) {
+        (false, _, Some(blocked)) if blocked.reason == UNRECONCILABLE => {
             PoolReason::Unreconcilable(blocked.message.clone())
         }
-        (false, Some(condition)) => PoolReason::Problem(Problem {
-            class: ErrorClass::InvalidInput,
-            reason: condition.reason.clone(),
-            message: condition.message.clone(),
-        }),
+        (false, Some(degraded), _) => problem(ErrorClass::InvalidInput, degraded),
+        // It is looked up again.
+        (false, None, Some(blocked)) => problem(ErrorClass::Transient, blocked),
         _ => decision.reason,
     };
     let reason = match (reason, cache.other_renderer()) {
