@@ -22,6 +22,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct Seen {
     pub most_unavailable: usize,
+    /// The condition `Ready` of each of these machines, and whether it was cordoned.
+    pub unavailable: BTreeMap<String, String>,
     /// The boots that each node reported.
     pub boots: BTreeMap<String, BTreeSet<String>>,
     pub slots: Vec<SlotTimes>,
@@ -74,9 +76,16 @@ fn watch(
         let nodes = api.list(None, "nodes", WORKER);
         let pods = api.list(Some(NODE_JOBS), "pods", "");
         let now = unix_time();
-        let unavailable = nodes.iter().filter(|node| is_unavailable(node)).count();
+        let unavailable: Vec<_> = nodes.iter().filter(|node| is_unavailable(node)).collect();
         let mut seen = seen.lock().unwrap();
-        seen.most_unavailable = seen.most_unavailable.max(unavailable);
+        seen.most_unavailable = seen.most_unavailable.max(unavailable.len());
+        for node in unavailable {
+            let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+            let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+            let ready: Vec<_> = conditions.filter(|one| one["type"] == "Ready").collect();
+            let why = format!("cordoned: {}, {ready:?}", node["spec"]["unschedulable"]);
+            seen.unavailable.insert(name, why);
+        }
         for node in &nodes {
             let name = node["metadata"]["name"].as_str().unwrap().to_owned();
             let boot = node["status"]["nodeInfo"]["bootID"].as_str().unwrap();

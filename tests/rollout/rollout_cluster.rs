@@ -156,7 +156,10 @@ impl<'l> RolloutCluster<'l> {
     /// ran then; and how many machines were unavailable at once at most. Prints how long each part
     /// of the slots took that have ended, and checks what mosb added.
     pub fn seen(&self) -> (Vec<usize>, usize) {
-        let Seen { most_unavailable, boots, slots } = self.observer.take();
+        let Seen { most_unavailable, unavailable, boots, slots } = self.observer.take();
+        for (machine, why) in unavailable {
+            println!("{machine} was unavailable last with {why}");
+        }
         if !slots.is_empty() {
             slot_times::check(self.lab, &slots);
         }
