@@ -156,7 +156,7 @@ impl Client {
         self.shared.policy.as_ref().is_some_and(LoadedPolicy::requires_signatures)
     }
 
-    /// What the policy requires of an image; `None` if that is no signature, or without a policy.
+    /// What the policy requires of an image; `None` if it requires no signature, or if there is no policy.
     ///
     /// # Errors
     /// The policy rejects the image, or asks for something that can't be evaluated.

@@ -23,7 +23,7 @@ use mosb_registry::{Client, Confirmed};
 /// The image, if both of its tags name it. Costs one request if the registry has no such tag.
 ///
 /// # Errors
-/// It is not known. That is no reason to wait: a Job finds out.
+/// It is not known. The build need not wait for it: a Job finds out.
 pub(super) async fn find(
     resolver: &Resolver,
     lookup: &ExistingLookup,

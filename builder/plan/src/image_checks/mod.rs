@@ -6,7 +6,6 @@
 //!
 //! A new check is one function, and its name in [`CheckName`].
 
-mod by_hand;
 mod contents;
 mod release;
 
@@ -15,11 +14,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::plan::Base;
-pub use by_hand::by_hand;
 pub use contents::{Contents, KubernetesMinor};
 pub use release::{Cluster, release};
 
-use mosb_api::image_checks::{CheckMode, CheckName, CheckResult, CheckVerdict};
+use mosb_api::Metadata;
+use mosb_api::image_checks::{
+    CheckMode, CheckModes, CheckName, CheckResult, CheckVerdict, ImageCheckSettings,
+};
 use mosb_image::Platform;
 
 /// What the checks are made of. A text instead of a fact says why it is not known.
@@ -96,6 +97,40 @@ pub fn check(name: CheckName, facts: Facts<'_>) -> Verdict {
         CheckName::PackagesHeld => contents::packages_held(facts),
         CheckName::Size => size(facts),
     }
+}
+
+/// Why the release is not known without a cluster.
+const NO_OS_IMAGE: &str =
+    "what the cluster's own OS image is, is not known: the settings have no baseOSContainerImage";
+
+/// Makes the checks that these settings do not turn off, where no cluster is asked. What only one knows is
+/// [`CheckVerdict::Unknown`], as is everything if the image is not known: why.
+pub fn by_hand(facts: Result<Facts<'_>, &str>, settings: &ImageCheckSettings) -> Vec<CheckResult> {
+    let modes = CheckModes::of(&Metadata::default(), settings);
+    let modes = modes.expect("only an annotation can be wrong, and there is none");
+    let verdict = |name| match facts {
+        Ok(facts) if name == CheckName::Release && *facts.cluster == Cluster::default() => {
+            Verdict::Unknown(NO_OS_IMAGE.to_owned())
+        }
+        Ok(facts) => check(name, facts),
+        Err(why) => Verdict::Unknown(why.to_owned()),
+    };
+    let built_in = CheckName::ALL.into_iter().filter_map(|name| {
+        let mode = modes.get(name.as_str()).filter(|_| modes.is_on(name.as_str()))?;
+        Some(verdict(name).result(name, mode))
+    });
+    let own = settings.own.keys().filter_map(|name| {
+        Some(CheckResult {
+            check: name.clone(),
+            verdict: CheckVerdict::Unknown,
+            code: None,
+            message: "its program runs only in a cluster".to_owned(),
+            mode: modes.get(name).filter(|_| modes.is_on(name))?,
+            overridden: false,
+            job: None,
+        })
+    });
+    built_in.chain(own).collect()
 }
 
 /// Layers are compared by their contents: a registry or a build may compress them anew.
