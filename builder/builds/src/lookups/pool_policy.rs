@@ -4,9 +4,8 @@
 
 use super::invalid_input;
 use mosb_api::{ClusterSettings, RenderedConfig};
-use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::SignaturePolicy;
-use mosb_plan::plan::{MACHINE_POLICY, MAX_MACHINE_POLICY};
+use mosb_plan::plan::{MACHINE_POLICY, machine_policy};
 use mosb_reconcile::Problem;
 
 /// The settings with the policy of this config, beside their own.
@@ -14,7 +13,7 @@ pub(super) fn with_policy_of(
     mut settings: ClusterSettings,
     config: &RenderedConfig,
 ) -> Result<ClusterSettings, Problem> {
-    let Some(bytes) = policy(config) else {
+    let Some(bytes) = machine_policy(config) else {
         return Ok(settings);
     };
     let wrong = |cause: String| {
@@ -29,23 +28,6 @@ pub(super) fn with_policy_of(
     };
     settings.signature_policy = Some(both.with_signatures());
     Ok(settings)
-}
-
-/// The file's contents. The planner reports contents that can't be read.
-fn policy(config: &RenderedConfig) -> Option<Vec<u8>> {
-    let files = config.ignition()?.pointer("/storage/files")?.as_array()?;
-    let file = files.iter().find(|file| file["path"] == MACHINE_POLICY)?;
-    let contents = &file["contents"];
-    let resource = Resource {
-        source: Some(contents["source"].as_str()?.to_owned()),
-        compression: match contents["compression"].as_str() {
-            Some("gzip") => Compression::Gzip,
-            _ => Compression::None,
-        },
-        verification: None,
-    };
-    // The planner reports this error.
-    resource.bytes(MAX_MACHINE_POLICY).ok()
 }
 
 #[cfg(test)]

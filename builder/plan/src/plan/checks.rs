@@ -4,7 +4,6 @@
 //! Two things are checked elsewhere: what only a cluster knows, by its controller, and which image a
 //! tag names now, by who pushes.
 
-use mosb_ignition as ignition;
 use mosb_image::signature_policy::PolicyError;
 use mosb_image::tree::{BaseTree, Entry, Kind};
 use mosb_types::{Diagnostic, Finding};
@@ -20,7 +19,6 @@ use mosb_api::labels;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
     pub request: &'a BuildRequest,
-    pub ignition: Option<&'a ignition::Config>,
     /// Why programs must run, as far as it is known.
     pub reasons: &'a [Reason],
     /// The tree of the base, or of the prepared base; none until it was read.
@@ -114,7 +112,7 @@ pub(super) fn check(facts: Facts<'_>) -> Result<Vec<Finding>, Error> {
             checked => checked?,
         }
     }
-    warnings.extend(machine_policy::check(facts.request, facts.ignition)?);
+    warnings.extend(machine_policy::check(facts.request)?);
     Ok(warnings)
 }
 

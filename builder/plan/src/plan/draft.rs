@@ -133,8 +133,7 @@ impl Draft {
     /// `may_have_last`: instructions of the administrator may run after the config.
     fn check(&mut self, tree: Option<&BaseTree>, may_have_last: bool) -> Result<(), Error> {
         let (request, reasons) = (&self.request, &*self.reasons);
-        let ignition = self.ignition.as_ref();
-        let found = checks::check(Facts { request, ignition, reasons, tree, may_have_last })?;
+        let found = checks::check(Facts { request, reasons, tree, may_have_last })?;
         let new: Vec<_> = found.into_iter().filter(|one| !self.warnings.contains(one)).collect();
         self.warnings.extend(new);
         Ok(())

@@ -3,24 +3,22 @@
 
 use super::build_plan::BuildRequest;
 use super::checks::CheckError;
-use mosb_ignition as ignition;
+use mosb_api::RenderedConfig;
+use mosb_ignition::{Compression, Resource};
 use mosb_image::signature_policy::{Requirement, SignaturePolicy, Verdict};
 use mosb_types::Finding;
 
 /// The policy of podman, bootc and rpm-ostree on a machine.
 pub const FILE: &str = "/etc/containers/policy.json";
 /// Far above the size of real policies, which have some hundred bytes per scope.
-pub const MAX_SIZE: u64 = 1 << 20;
+const MAX_SIZE: u64 = 1 << 20;
 
 /// Returns a warning if machines need a signature.
 ///
 /// # Errors
 /// The policy rejects the repository, or is none, with which machines pull nothing at all.
-pub(super) fn check(
-    request: &BuildRequest,
-    ignition: Option<&ignition::Config>,
-) -> Result<Option<Finding>, CheckError> {
-    let (Some(repo), Some(text)) = (&request.push, ignition.and_then(contents)) else {
+pub(super) fn check(request: &BuildRequest) -> Result<Option<Finding>, CheckError> {
+    let (Some(repo), Some(text)) = (&request.push, contents(&request.config)) else {
         return Ok(None);
     };
     let config = request.config.name().to_string();
@@ -42,8 +40,18 @@ pub(super) fn check(
     }
 }
 
-/// The file's contents; none if they can't be read, which is an error of the plan elsewhere.
-fn contents(ignition: &ignition::Config) -> Option<Vec<u8>> {
-    let file = ignition.storage.files.iter().find(|file| file.path == FILE)?;
-    file.contents.as_ref()?.bytes(MAX_SIZE).ok()
+/// The contents of the file in a config, of any spec; `None` without such a file, or if its contents
+/// can't be read, which is another error of the plan.
+pub fn contents(config: &RenderedConfig) -> Option<Vec<u8>> {
+    let files = config.ignition()?.pointer("/storage/files")?.as_array()?;
+    let contents = &files.iter().find(|file| file["path"] == FILE)?["contents"];
+    let resource = Resource {
+        source: Some(contents["source"].as_str()?.to_owned()),
+        compression: match contents["compression"].as_str() {
+            Some("gzip") => Compression::Gzip,
+            _ => Compression::None,
+        },
+        verification: None,
+    };
+    resource.bytes(MAX_SIZE).ok()
 }
