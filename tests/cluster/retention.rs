@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::test_cluster::{BUILD, Cluster, SOON};
-use mosb_tests::wait;
+use mosb_tests::{Mosb, wait};
 
 /// The digest in a reference.
 fn digest(image: &str) -> &str {
@@ -38,6 +38,27 @@ fn tag(cluster: &Cluster, image: &str, tag: &str) {
     let inside = |image: &str| image.split_once('/').unwrap().1.to_owned();
     registry.pull(&inside(image), &place);
     registry.push(&place, &format!("{}:{tag}", inside(&cluster.push)));
+}
+
+fn sign(cluster: &Cluster, images: &[String]) {
+    let (mosb, registry) = (Mosb::new(), cluster.node.registry());
+    let key = mosb.home().join("os.key").display().to_string();
+    mosb.run(["keys", "new", &key]).ok();
+    let (authfile, certificates) = (registry.authfile(), registry.certificates());
+    let login =
+        ["--authfile", authfile.to_str().unwrap(), "--cert-dir", certificates.to_str().unwrap()];
+    for image in images {
+        mosb.run([&["sign", image, "--sign-key", &key], &login[..]].concat()).ok();
+        assert_eq!(signatures(cluster, image), 2, "{image}");
+    }
+}
+
+/// How many of the tags there are that the digest of an image gives to what is attached to it.
+fn signatures(cluster: &Cluster, image: &str) -> usize {
+    let (repository, digest) = image.split_once('@').unwrap();
+    let tag = digest.replace(':', "-");
+    let tags = ["", ".sig", ".att"].map(|end| format!("{repository}:{tag}{end}"));
+    tags.iter().filter(|tag| is_there(cluster, tag)).count()
 }
 
 /// A machine of the pool, which no kubelet runs.
@@ -87,9 +108,12 @@ fn old_image_goes_and_named_ones_stay() {
     assert_eq!((&dry["images"], &dry["prune"]), (&list["images"], &json!(false)));
     assert!(is_there(&cluster, &built[0]), "it was a dry run");
 
+    sign(&cluster, &built[..2]);
     let pruned = images(&cluster, &[&["prune"], &limits[..]].concat());
     assert_eq!(state(&pruned, &built[0]).0, "deleted", "{pruned:#}");
     assert!(!is_there(&cluster, &built[0]));
+    assert_eq!(signatures(&cluster, &built[0]), 0, "they go with their image");
+    assert_eq!(signatures(&cluster, &built[1]), 2, "the signature, and the list of referrers");
     for image in &built[1..] {
         assert!(is_there(&cluster, image), "{image}");
     }

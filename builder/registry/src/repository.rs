@@ -21,10 +21,13 @@ use crate::small_image::small_image;
 use crate::transport::request::{RegistryMessage, Response};
 use mosb_image::reference::is_tag;
 use mosb_image::{Digest, PinnedRef, RepoRef};
+use mosb_trust::{attachment_tags, is_attachment_tag};
 use mosb_types::null_is_empty;
 
 /// The most tags of a repository that are listed: each is asked for.
 pub const MAX_TAGS: usize = 2000;
+/// The most tags of what is attached to images, which are skipped.
+const MAX_ATTACHMENTS: usize = 3 * MAX_TAGS;
 /// Tags of a page.
 const PAGE: usize = 1000;
 /// The most bytes of a page: a registry may send all tags at once, of 128 characters each.
@@ -75,10 +78,12 @@ pub fn other_owners<'a>(
 }
 
 impl Client {
-    /// All tags of a repository; none of one that does not exist.
+    /// All tags of a repository, without those of what is attached to images, as signatures are; none
+    /// of a repository that does not exist.
     ///
     /// # Errors
-    /// There are more than [`MAX_TAGS`], or the registry does not list them.
+    /// There are more than [`MAX_TAGS`], or three times as many of what is attached, or the registry
+    /// does not list them.
     pub async fn tags(&self, repo: &RepoRef) -> Result<BTreeSet<String>, Error> {
         self.pushing(repo)?.tags().await
     }
@@ -108,6 +113,27 @@ impl Client {
         self.pushing(image.repo())?.delete_manifest(&image.digest()).await
     }
 
+    /// Deletes what is attached to a manifest, whether that is there or not: what the tags name that
+    /// follow from its digest. `others` stay, whatever names them.
+    ///
+    /// # Errors
+    /// The credentials may not do this, or the registry does not answer.
+    pub async fn delete_attached(
+        &self,
+        image: &PinnedRef,
+        others: &BTreeSet<Digest>,
+    ) -> Result<(), Error> {
+        let remote = self.pushing(image.repo())?;
+        let scopes = Scopes::pull(&remote.repository());
+        for tag in attachment_tags(&image.digest()) {
+            let attached = remote.digest_of(&tag, &scopes).await?;
+            if let Some(attached) = attached.filter(|digest| !others.contains(digest)) {
+                remote.delete_manifest(&attached).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Marks a repository as used by this owner: a small image with a tag of its own.
     ///
     /// # Errors
@@ -133,7 +159,7 @@ impl Remote {
             doing: DOING,
             what,
         };
-        let mut tags = BTreeSet::new();
+        let (mut tags, mut attachments) = (BTreeSet::new(), BTreeSet::new());
         loop {
             let answer = self.endpoint.send(&call, &Scopes::pull(&repository), &repository).await?;
             if answer.status == 404 && answer.message().is_missing() {
@@ -151,20 +177,21 @@ impl Remote {
             }
             let page: TagPage = serde_json::from_slice(&answer.body)
                 .map_err(|error| bad(format!("no list of tags: {error}")))?;
-            let before = tags.len();
+            let before = tags.len() + attachments.len();
             for tag in page.tags {
                 if !is_tag(&tag) {
                     return Err(bad(format!("{:?}, which is not a tag", tag.get(..40))));
                 }
-                tags.insert(tag);
+                let list = if is_attachment_tag(&tag) { &mut attachments } else { &mut tags };
+                list.insert(tag);
             }
-            if tags.len() > MAX_TAGS {
+            if tags.len() > MAX_TAGS || attachments.len() > MAX_ATTACHMENTS {
                 return Err(self.too_many_tags());
             }
             let Some(next) = next_page(&answer) else {
                 return Ok(tags);
             };
-            if tags.len() == before {
+            if tags.len() + attachments.len() == before {
                 return Err(bad("another page of tags that it has listed".to_owned()));
             }
             // Only the query: the registry may write another host or path than that by which it is

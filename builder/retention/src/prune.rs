@@ -29,7 +29,7 @@ use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::namespaces::Namespaces;
 use mosb_cluster::resolver::{LookupLimits, Resolver};
-use mosb_image::RepoRef;
+use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_reconcile::error::is_conflict;
 use mosb_reconcile::waits::IMAGE_DELETION_DELAY;
 use mosb_reconcile::{Error, Problem};
@@ -178,6 +178,8 @@ async fn delete(
     let held = listed.hold.clone().or_else(|| shared(&registry.repository, &tags, cluster));
     images.held = held.as_ref().map(ToString::to_string);
     let judged = judge(&listed.facts, &named, listed.at);
+    let all = named.values().flat_map(|tag| tag.instances.iter().copied().chain([tag.digest]));
+    let others = all.chain(listed.facts.needed.keys().copied()).collect();
     let mut failure = None;
     for RecordedImage { image, builds, may_be_deleted } in
         judged_again(batch, &judged, &listed.facts, before.at)
@@ -189,7 +191,7 @@ async fn delete(
             continue;
         }
         let pinned = registry.repository.pinned(image.digest);
-        match registry.client.client().delete_manifest(&pinned).await {
+        match registry.delete(&pinned, &others).await {
             Ok(Deletion::Deleted | Deletion::Missing) => {
                 tracing::info!("{pinned}: deleted from the registry, because nothing needs it");
                 let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -323,6 +325,21 @@ impl Registry {
 
     async fn tag_names(&self) -> Result<BTreeSet<String>, mosb_registry::Error> {
         self.client.client().tags(&self.repository).await
+    }
+
+    /// Deletes an image and then what is attached to it. After a failure between the two, the next
+    /// pass finds that the image is missing, and goes on.
+    async fn delete(
+        &self,
+        image: &PinnedRef,
+        others: &BTreeSet<Digest>,
+    ) -> Result<Deletion, mosb_registry::Error> {
+        let client = self.client.client();
+        let deletion = client.delete_manifest(image).await?;
+        if !matches!(deletion, Deletion::Unsupported(_)) {
+            client.delete_attached(image, others).await?;
+        }
+        Ok(deletion)
     }
 
     async fn named(

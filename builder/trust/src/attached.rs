@@ -84,6 +84,22 @@ pub fn referrers_tag(digest: &Digest) -> String {
     digest.to_string().replacen(':', "-", 1)
 }
 
+/// The tags of what is attached to the manifest `digest`.
+pub fn attachment_tags(digest: &Digest) -> [String; 3] {
+    let [signature, attestation] = [AttachmentKind::Signature, AttachmentKind::Attestation];
+    [signature.tag(digest), attestation.tag(digest), referrers_tag(digest)]
+}
+
+/// Whether a tag is one of [`attachment_tags`], of whichever manifest.
+pub fn is_attachment_tag(tag: &str) -> bool {
+    let Some((algorithm, rest)) = tag.split_once('-') else {
+        return false;
+    };
+    let hex = rest.split('.').next().unwrap_or_default();
+    let digest = format!("{algorithm}:{hex}").parse::<Digest>();
+    digest.is_ok_and(|digest| attachment_tags(&digest).iter().any(|known| known == tag))
+}
+
 /// A layer to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewLayer {
@@ -228,6 +244,18 @@ mod tests {
         let digest = Digest::of(b"");
         let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(AttachmentKind::Signature.tag(&digest), format!("sha256-{hex}.sig"));
+        for tag in attachment_tags(&digest) {
+            assert!(is_attachment_tag(&tag), "{tag}");
+        }
+        for tag in [
+            "v1",
+            "sha256-12",
+            "sha256-12.sig",
+            &format!("sha256-{hex}.other"),
+            &digest.to_string(),
+        ] {
+            assert!(!is_attachment_tag(tag), "{tag}");
+        }
         assert_eq!(AttachmentKind::Attestation.tag(&digest), format!("sha256-{hex}.att"));
     }
 }

@@ -31,7 +31,9 @@ mod signing_key;
 pub mod spdx;
 mod verifying_key;
 
-pub use attached::{Attached, AttachedManifest, AttachmentKind, NewAttachment};
+pub use attached::{
+    Attached, AttachedManifest, AttachmentKind, NewAttachment, attachment_tags, is_attachment_tag,
+};
 pub use evidence::{Evidence, SignError};
 pub use image_name::ImageName;
 pub use key_error::KeyError;
