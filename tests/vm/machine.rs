@@ -185,7 +185,8 @@ impl<'a> Machine<'a> {
             command.args(["-drive", &drive, "-device", "virtio-blk-pci,drive=programs"]);
         }
         let forward = format!("guestfwd=tcp:{REGISTRY}-cmd:busybox nc 127.0.0.1 {port}");
-        command.args(["-netdev", &format!("user,id=net,restrict=on,{forward}")]);
+        // QEMU announces itself as the default route of IPv6, which only a connected machine has.
+        command.args(["-netdev", &format!("user,id=net,ipv6=off,restrict=on,{forward}")]);
         command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
         command.args(["-fw_cfg", &format!("name=opt/vm-test,file={}", at("script"))]);
         command.args(["-serial", &format!("file:{}", at("console"))]);
