@@ -45,12 +45,12 @@ pub enum PoolPhase {
     /// A user must change something first.
     Blocked,
     /// The same: a registry, a policy or the API server rejected what the controller needs. It tries
-    /// again within [`LOOKUP_REPEATED`], as no event follows when that changes.
-    BlockedByLookup,
+    /// again within [`REJECTED_RETRY`], as no event follows when that changes.
+    Rejected,
 }
 
 /// Longer than the longest pause after something was rejected, with the lookup itself.
-pub const LOOKUP_REPEATED: Duration = Duration::from_secs(150);
+pub const REJECTED_RETRY: Duration = Duration::from_secs(150);
 
 /// The class of a problem, by the reason of the condition `Blocked`. Whether one passes by itself is
 /// known only of those that are rejected.
@@ -79,7 +79,7 @@ impl PoolView {
             | PoolReason::NotInService { .. } => PoolPhase::Blocked,
             PoolReason::Problem(problem) => match problem.class {
                 ErrorClass::Transient => PoolPhase::Progressing,
-                ErrorClass::Rejected => PoolPhase::BlockedByLookup,
+                ErrorClass::Rejected => PoolPhase::Rejected,
                 ErrorClass::InvalidInput | ErrorClass::Internal => PoolPhase::Blocked,
             },
             PoolReason::OptingIn

@@ -11,7 +11,7 @@ use super::{Cluster, no_pool};
 use crate::cli::context::Session;
 use crate::cli::error::Error;
 use crate::cli::{ExitCode, Result, arguments};
-use mosb_controller::{self as controller, ClusterCache, LOOKUP_REPEATED, PoolPhase};
+use mosb_controller::{self as controller, ClusterCache, PoolPhase, REJECTED_RETRY};
 
 /// Waits until the image of a pool is up to date
 ///
@@ -70,7 +70,7 @@ impl Wait {
             }
             // Nothing changes in the cluster when a lookup finds the same.
             let until = match phase {
-                PoolPhase::BlockedByLookup => end.min(began + LOOKUP_REPEATED),
+                PoolPhase::Rejected => end.min(began + REJECTED_RETRY),
                 _ => end,
             };
             match timeout_at(until, changed.recv()).await {
@@ -89,7 +89,7 @@ fn exit_code(phase: PoolPhase, waited: Duration) -> Option<ExitCode> {
         PoolPhase::Failed => Some(1),
         PoolPhase::Blocked => Some(2),
         // What was changed just before this command may not be known yet.
-        PoolPhase::BlockedByLookup => (waited >= LOOKUP_REPEATED).then_some(2),
+        PoolPhase::Rejected => (waited >= REJECTED_RETRY).then_some(2),
         PoolPhase::Progressing => None,
     }
 }
@@ -99,14 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lookup_blocks_once_it_was_repeated() {
-        let (start, repeated) = (Duration::ZERO, LOOKUP_REPEATED);
+    fn a_rejection_counts_once_it_was_repeated() {
+        let (start, repeated) = (Duration::ZERO, REJECTED_RETRY);
         for (phase, waited, want) in [
             (PoolPhase::Ready, start, Some(0)),
             (PoolPhase::Failed, start, Some(1)),
             (PoolPhase::Blocked, start, Some(2)),
-            (PoolPhase::BlockedByLookup, start, None),
-            (PoolPhase::BlockedByLookup, repeated, Some(2)),
+            (PoolPhase::Rejected, start, None),
+            (PoolPhase::Rejected, repeated, Some(2)),
             (PoolPhase::Progressing, repeated, None),
         ] {
             assert_eq!(exit_code(phase, waited), want, "{phase:?} after {waited:?}");
