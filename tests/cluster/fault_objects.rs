@@ -215,7 +215,7 @@ fn refused_questions(hostile: &mut Hostile<'_>) {
     let back = json!({ "spec": { "configuration": { "name": first } } });
     cluster.change(&ours("machineconfigpools", POOL), &back);
     let words = ["the registry refused it (401", "it is unknown whether the image exists"];
-    let blocked = hostile.is_blocked(POOL, "Problem", &words);
+    let blocked = hostile.is_blocked(POOL, "Rejected", &words);
     assert_eq!(uids(&blocked), uids(&second), "nothing is deleted or built");
     let in_service = |pool: &Pool| pool.config["status"]["currentImagePullSpec"].clone();
     assert_eq!(in_service(&blocked), in_service(&second));

@@ -92,7 +92,7 @@ impl Still {
 
 fn is_reported(pool: &Pool) -> bool {
     condition(&pool.config, "Blocked").is_some_and(|blocked| {
-        blocked["reason"] == "Problem" && text(&blocked["message"]).contains(POLICY_MESSAGE)
+        blocked["reason"] == "Rejected" && text(&blocked["message"]).contains(POLICY_MESSAGE)
     })
 }
 

@@ -27,6 +27,8 @@ pub enum Make {
     },
     /// `cargo build` of a package below `tests/` whose program has the name of the part.
     Cargo(&'static str),
+    /// `pip install` of the Python packages that a file below `tests/` lists, with their versions.
+    Pip(&'static str),
     /// A function that fills the given directory.
     Function(fn(&Path)),
 }
@@ -86,6 +88,18 @@ pub fn make(how: &Make, name: &str, version: &str, directory: &Path, count: &str
             );
             fs::rename(target.join("release").join(name), fresh.path().join(name)).unwrap();
             fs::remove_dir_all(target).unwrap();
+        }
+        Make::Pip(requirements) => {
+            let flags = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore"];
+            build(
+                Command::new("python3")
+                    .args(["-m", "pip", "install", "--no-deps", "--only-binary=:all:"])
+                    .args(flags)
+                    .arg("--requirement")
+                    .arg(source(requirements))
+                    .arg("--target")
+                    .arg(fresh.path()),
+            );
         }
         Make::Function(fill) => fill(fresh.path()),
     }
@@ -150,10 +164,9 @@ pub fn go<const N: usize>(arguments: [&str; N]) -> Command {
 /// Runs a build with visible output.
 #[track_caller]
 fn build(command: &mut Command) {
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .unwrap_or_else(|why| panic!("{command:?}: {why}; install Go 1.21 or newer, and Rust"));
+    let status = command.stdin(Stdio::null()).status().unwrap_or_else(|why| {
+        panic!("{command:?}: {why}; install Go 1.21 or newer, Rust, and Python 3 with pip")
+    });
     assert!(
         status.success(),
         "{command:?}: {status}; `make packages` installs the libraries it may lack"

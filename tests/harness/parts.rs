@@ -106,6 +106,14 @@ pub static COSIGN: Part = Part {
     },
 };
 
+/// The validator of SPDX documents by the SPDX project: a directory for `PYTHONPATH`.
+pub static PYSPDXTOOLS: Part = Part {
+    name: "pyspdxtools",
+    version: Version::Sources(&["parts/pyspdxtools"]),
+    needs: &[],
+    make: Make::Pip("parts/pyspdxtools/requirements.txt"),
+};
+
 /// The CRDs of OpenShift's API; see `published_crds.rs`.
 pub static PUBLISHED_CRDS: Part = Part {
     name: "published-crds",
@@ -260,7 +268,7 @@ pub static VM_BASE: Part = Part {
 
 /// All parts except [`VM_BASE`], [`CLUSTER_API`] and [`COSIGN`]. Each part follows those that it needs, and long
 /// builds come first.
-static ALL: [&Part; 20] = [
+static ALL: [&Part; 21] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -281,16 +289,11 @@ static ALL: [&Part; 20] = [
     &HELM_TEMPLATE,
     &OLAREG,
     &RUNC,
+    &PYSPDXTOOLS,
 ];
 
 /// The base of the test program `vm`, after the parts that it needs.
 static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
-
-/// The part that only the test program `cluster_api` needs.
-static CLUSTER_API_ONLY: [&Part; 1] = [&CLUSTER_API];
-
-/// The part that only one test of `make test-all` needs.
-static COSIGN_ONLY: [&Part; 1] = [&COSIGN];
 
 /// The number of parallel builds, so that one compiles while another downloads or links.
 const AT_ONCE: usize = 2;
@@ -369,12 +372,12 @@ pub fn make_for_vm() {
 
 /// Builds the part for the test program `cluster_api` if it is missing, and prints its directory.
 pub fn make_for_cluster_api() {
-    make_missing(&CLUSTER_API_ONLY);
+    make_missing(&[&CLUSTER_API]);
 }
 
-/// Builds cosign if it is missing, and prints its directory.
+/// Builds cosign, which only tests of `make test-all` need, if it is missing, and prints its directory.
 pub fn make_cosign() {
-    make_missing(&COSIGN_ONLY);
+    make_missing(&[&COSIGN]);
 }
 
 fn make_missing(parts: &[&Part]) {

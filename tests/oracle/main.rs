@@ -38,6 +38,7 @@ mod prepared_faults;
 mod prepared_stages;
 mod registry_faults;
 mod registry_push;
+mod sbom;
 mod serve_ignition;
 mod signature_policies;
 mod systemd_presets;

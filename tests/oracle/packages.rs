@@ -17,11 +17,11 @@ use mosb_tests::{
 
 const NAME: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
 /// The repository that images are pushed to.
-const WORKER: &str = "acme/worker";
+pub(super) const WORKER: &str = "acme/worker";
 
 /// A registry with the base and the extensions image.
 #[track_caller]
-fn registry() -> Registry {
+pub(super) fn registry() -> Registry {
     let registry = Registry::start(Server::Debian, Access::Anyone, Transport::Http);
     let images = package_images();
     registry.push(&images, "base", "acme/os:base");
@@ -31,7 +31,7 @@ fn registry() -> Registry {
 
 /// Builds a config with these fields of `spec` for the registry.
 #[track_caller]
-fn build(mosb: &Mosb, registry: &Registry, spec: Value, more: &[&str]) -> Finished {
+pub(super) fn build(mosb: &Mosb, registry: &Registry, spec: Value, more: &[&str]) -> Finished {
     let output = registry.repository(WORKER);
     let arguments = ["build", "-", "--output", &output, "--isolation", "chroot"];
     run_mosb(mosb, registry, spec, &[&arguments, more].concat())
@@ -81,7 +81,7 @@ const ANCHOR: &str = "/etc/pki/ca-trust/source/anchors/acme.crt";
 
 /// What a machine has that takes the image of a result.
 #[track_caller]
-fn machine(mosb: &Mosb, registry: &Registry, result: &Value) -> Checkout {
+pub(super) fn machine(mosb: &Mosb, registry: &Registry, result: &Value) -> Checkout {
     let digest = result["digest"].as_str().unwrap();
     let (_, hex) = digest.split_once(':').unwrap();
     let copy = Layout::at(mosb.home().join(hex)).reference("image");
@@ -268,7 +268,7 @@ fn what_must_be_run_is_run_once() {
 }
 
 /// The packages in the database of a machine, as its own rpm lists them.
-fn installed(machine: &Checkout, format: &str) -> Vec<String> {
+pub(super) fn installed(machine: &Checkout, format: &str) -> Vec<String> {
     let root = machine.path();
     let rpm = ["rpm", "--dbpath=/usr/share/rpm", "--query", "--all", "--queryformat", format];
     sorted_lines(run("chroot", [root.to_str().unwrap()].iter().chain(&rpm)))

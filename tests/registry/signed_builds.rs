@@ -10,8 +10,8 @@ use mosb_image::media_type::{OCI_INDEX, OCI_MANIFEST};
 use mosb_trust::AttachmentKind;
 use serde_json::{Value, json};
 
-use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, rendered};
-use mosb_tests::{Fault, FaultProxy, Finished, Registry, valid};
+use mosb_tests::build_fixture::{BuildFixture, NAME, assert_refused, base, os, rendered};
+use mosb_tests::{Compression, Fault, FaultProxy, Finished, Image, Registry, valid};
 
 const SECRET: &str = "/etc/tls/server.key";
 
@@ -34,9 +34,13 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Self::on(&base())
+    }
+
+    fn on(base: &Image) -> Self {
         let registry = Registry::plain();
         let proxy = FaultProxy::start(registry.address());
-        let fixture = Self { user: BuildFixture::new(), registry, proxy };
+        let fixture = Self { user: BuildFixture::with(base), registry, proxy };
         for name in ["os.key", "other.key"] {
             fixture.user.mosb.run(["keys", "new", &fixture.file(name)]).ok();
         }
@@ -95,16 +99,25 @@ impl Fixture {
 
     /// The statement of this type that is attached to an image.
     async fn statement(&self, repository: &str, digest: &Digest, kind: &str) -> Value {
+        self.statements(repository, digest, kind).await.swap_remove(0)
+    }
+
+    /// The statements of this type, of each key.
+    async fn statements(&self, repository: &str, digest: &Digest, kind: &str) -> Vec<Value> {
         let tag = AttachmentKind::Attestation.tag(digest);
         let manifest = self.get(&format!("{repository}/manifests/{tag}")).await.unwrap();
         let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-        let mut layers = manifest["layers"].as_array().unwrap().iter();
-        let layer = layers.find(|layer| layer["annotations"]["predicateType"] == kind).unwrap();
-        let blob = layer["digest"].as_str().unwrap();
-        let envelope = self.get(&format!("{repository}/blobs/{blob}")).await.unwrap();
-        let envelope: Value = serde_json::from_slice(&envelope).unwrap();
-        let payload = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
-        serde_json::from_slice(&payload).unwrap()
+        let mut statements = Vec::new();
+        for layer in manifest["layers"].as_array().unwrap() {
+            if layer["annotations"]["predicateType"] == kind {
+                let blob = layer["digest"].as_str().unwrap();
+                let envelope = self.get(&format!("{repository}/blobs/{blob}")).await.unwrap();
+                let envelope: Value = serde_json::from_slice(&envelope).unwrap();
+                let payload = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
+                statements.push(serde_json::from_slice(&payload).unwrap());
+            }
+        }
+        statements
     }
 }
 
@@ -207,6 +220,63 @@ async fn documents_have_digests_and_no_secrets() {
     let copy = fixture.statement("os/copy", &digest, "https://spdx.dev/Document").await;
     let text = copy["predicate"].to_string().replace("os/copy", "os/worker");
     assert_eq!(text.replace("pkg:oci/copy", "pkg:oci/worker"), sbom.to_string());
+}
+
+/// The packages of the base are those of the image, and inspect lists what is attached, by whom.
+#[tokio::test(flavor = "multi_thread")]
+async fn packages_of_the_base_are_described() {
+    let status =
+        "Package: zlib1g\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1:1.2\n";
+    let release = "ID=debian\nVERSION_ID=\"12\"\n";
+    let tree = os().directory("var/lib", 0o755).directory("var/lib/dpkg", 0o755);
+    let tree = tree.file("var/lib/dpkg/status", 0o644, status);
+    let layer = tree.file("etc/os-release", 0o644, release).tar();
+    let fixture = Fixture::on(&Image::new().layer(Compression::Plain, layer));
+    let built = fixture.sign("os/worker", "os.key").ok().json();
+    let digest: Digest = built["digest"].as_str().unwrap().parse().unwrap();
+    let kind = "https://spdx.dev/Document";
+    let sbom = fixture.statement("os/worker", &digest, kind).await;
+    let package = &sbom["predicate"]["packages"][3];
+    let url = "pkg:deb/debian/zlib1g@1:1.2?arch=amd64&distro=debian-12";
+    assert_eq!(package["externalRefs"][0]["referenceLocator"], url, "{sbom:#}");
+    let contains = json!({
+        "spdxElementId": "SPDXRef-base-1", "relationshipType": "CONTAINS",
+        "relatedSpdxElement": package["SPDXID"],
+    });
+    let relationships = sbom["predicate"]["relationships"].as_array().unwrap();
+    assert!(relationships.contains(&contains), "{sbom:#}");
+    // Without the tree in the cache, the document is the same.
+    fixture.user.mosb.run(["cache", "prune"]).ok();
+    fixture.sign("os/worker", "other.key").ok();
+    let all = fixture.statements("os/worker", &digest, kind).await;
+    assert_eq!(all, [sbom.clone(), sbom]);
+
+    let image = format!("{}:{NAME}", fixture.output("os/worker"));
+    let inspect = |more: &[&str]| {
+        let arguments = [&["inspect", &image, "-o", "json"], more].concat();
+        let info = fixture.user.mosb.run(arguments).ok().json();
+        valid(&info);
+        info
+    };
+    let attached = json!({ "signatures": 4, "sbom": true, "provenance": true });
+    assert_eq!(inspect(&[])["attached"], attached);
+    let key = fixture.file("other.key.pub");
+    let policy = json!({
+        "default": [{ "type": "insecureAcceptAnything" }],
+        "transports": { "docker": { fixture.proxy.address(): [
+            { "type": "sigstoreSigned", "keyPath": key, "signedIdentity": { "type": "matchRepository" } },
+        ] } },
+    });
+    std::fs::write(fixture.file("policy.json"), policy.to_string()).unwrap();
+    let of_policy = inspect(&["--signature-policy", &fixture.file("policy.json")]);
+    assert_eq!(of_policy["attached"]["signedBy"].as_array().map(Vec::len), Some(1));
+
+    // A registry that refuses them is not an error.
+    let path = AttachmentKind::Signature.tag(&digest);
+    fixture.proxy.rule(move |seen| seen.head.path().ends_with(&path).then(|| Fault::status(403)));
+    let refused = inspect(&[]);
+    assert_eq!(refused.get("attached"), None, "{refused:#}");
+    assert!(refused["warnings"][0]["code"].is_string(), "{refused:#}");
 }
 
 /// A registry that takes no writes from one on, as when the program is killed there: no tag names an

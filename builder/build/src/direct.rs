@@ -9,9 +9,10 @@ use mosb_image::edit::{Edited, NewLayer, append_layer};
 use mosb_image::layer::{self, LayerBlob, write_layer};
 use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_image::overlay::LayerEntry;
+use mosb_image::packages::Installed;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
-use mosb_trust::spdx::SbomLayer;
+use mosb_trust::spdx::{OsPackages, SbomLayer};
 
 use super::signing::Description;
 use super::{Built, BuiltLayer, Error, Signing};
@@ -103,8 +104,16 @@ pub async fn build(
     let entries = plan.layer.clone();
     let writing = spawn_blocking(move || write_layer(&entries));
     let describing = signing.map(|signing| {
-        let plan = plan.clone();
-        (signing, spawn_blocking(move || (plan.origin(), plan.layer_files())))
+        let (plan, below) = (plan.clone(), signing.below.cloned());
+        let describe = move || {
+            // A config installs no packages, so the image has those of what it is on.
+            let packages = below.map(|below| {
+                let installed = Installed::of(&below);
+                OsPackages { of_base: installed.packages.clone(), installed }
+            });
+            (plan.origin(), plan.layer_files(), packages)
+        };
+        (signing, spawn_blocking(describe))
     });
     let push = client.begin_push(target, &plan.tags, NEW_BLOBS).await?;
     let layer = writing.await.expect("writing a layer does not panic");
@@ -113,9 +122,10 @@ pub async fn build(
     let push_plan = push_plan(plan, &image, base);
     let evidence = match describing {
         Some((signing, describing)) => {
-            let (origin, files) = describing.await.expect("describing a layer does not panic");
+            let (origin, files, packages) =
+                describing.await.expect("describing a layer does not panic");
             let layers = vec![SbomLayer { digest: image.layer.digest, files: Some(files) }];
-            let description = Description { origin, layers };
+            let description = Description { origin, layers, packages };
             let config = &image.edited.config;
             Some(signing.evidence(target, &push_plan, config, description).await)
         }

@@ -6,11 +6,12 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use mosb_image::BlobRef;
+use mosb_image::tree::BaseTree;
 use mosb_plan::plan::Origin;
 use mosb_registry::{PushPlan, Target};
 use mosb_trust::attestation::Statement;
 use mosb_trust::provenance::{Builder, Provenance, SLSA_PROVENANCE};
-use mosb_trust::spdx::{SPDX_DOCUMENT, Sbom, SbomLayer};
+use mosb_trust::spdx::{OsPackages, SPDX_DOCUMENT, Sbom, SbomLayer};
 use mosb_trust::{Evidence, ImageName, SigningKey};
 
 /// How images are signed.
@@ -21,6 +22,9 @@ pub struct Signing<'k> {
     pub identities: &'k [String],
     /// A URI, which the provenance names.
     pub builder: &'static str,
+    /// The tree of what the image is built on: the base, or the prepared base. Without it, the SBOM has
+    /// no packages.
+    pub below: Option<&'k BaseTree>,
 }
 
 /// What the SBOM and the provenance of an image have.
@@ -28,6 +32,8 @@ pub struct Signing<'k> {
 pub(crate) struct Description {
     pub origin: Origin,
     pub layers: Vec<SbomLayer>,
+    /// `None` if they can't be read.
+    pub packages: Option<OsPackages>,
 }
 
 impl<'k> Signing<'k> {
@@ -65,9 +71,10 @@ fn statements(
     created: &str,
     builder: &'static str,
 ) -> Vec<Statement> {
-    let Description { origin, layers } = description;
+    let Description { origin, layers, packages } = description;
+    let packages = packages.as_ref();
     let version = env!("CARGO_PKG_VERSION");
-    let sbom = Sbom { image, bases: &origin.bases, created, version, layers };
+    let sbom = Sbom { image, bases: &origin.bases, created, version, layers, packages };
     let builder = Builder { id: builder, version };
     let provenance = Provenance::new(&origin.definition, builder, &origin.build);
     vec![
@@ -106,7 +113,7 @@ mod tests {
             ("no tag", &[], &[], &[&*by_digest]),
             ("names", &named, &tags, &[&*named[0]]),
         ] {
-            let signing = Signing { key: &key, identities, builder: "" };
+            let signing = Signing { key: &key, identities, builder: "", below: None };
             assert_eq!(signing.references(&image, tags), want, "{what}");
         }
     }

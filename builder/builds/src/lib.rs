@@ -49,7 +49,7 @@ pub use lookup::{
 };
 pub use metrics::BuildMetrics;
 pub use observe::{Facts, observe};
-pub use pool_reason::{PoolReason, UNRECONCILABLE};
+pub use pool_reason::{PoolReason, REJECTED, UNRECONCILABLE};
 pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};
 pub use snapshot::{
     BuildNodes, Cluster, LabelOptIn, SeenComponent, SeenInput, SeenWorkload, Snapshot, Support,

@@ -4,9 +4,13 @@ use std::fmt;
 
 use mosb_cluster::gate::Gate;
 use mosb_reconcile::Problem;
+use mosb_types::ErrorClass;
 
 /// Reason of the condition `Blocked` for [`PoolReason::Unreconcilable`].
 pub const UNRECONCILABLE: &str = "Unreconcilable";
+/// Reason of the condition `Blocked` if a lookup or a write was rejected. A user must change that; it
+/// is repeated.
+pub const REJECTED: &str = "Rejected";
 
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +167,7 @@ impl PoolReason {
             Self::NoControlPlaneNode { .. } => "NoControlPlaneNode",
             Self::Unreconcilable(_) => UNRECONCILABLE,
             Self::PoolDegraded(_) => "PoolDegraded",
+            Self::Problem(problem) if problem.class == ErrorClass::Rejected => REJECTED,
             Self::NotOptedIn
             | Self::LabelIncomplete(_)
             | Self::OptingIn

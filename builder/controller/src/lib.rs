@@ -19,4 +19,4 @@ pub use mosb_render as render;
 pub use mosb_retention as retention;
 pub use mosb_rollout as rollout;
 pub use run::{Options, run};
-pub use view::{PoolPhase, PoolView, pool_views, request_rebuild};
+pub use view::{PoolPhase, PoolView, REJECTED_RETRY, pool_views, request_rebuild};

@@ -1,5 +1,7 @@
 //! The state of pools for `mosb status` and `mosb wait`: the current decision, without applying it.
 
+use std::time::Duration;
+
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
@@ -7,7 +9,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use mosb_api::{Condition, MachineOsBuild, condition, labels};
-use mosb_builds::{Facts, PoolReason, UNRECONCILABLE, decide, observe};
+use mosb_builds::{Facts, PoolReason, REJECTED, UNRECONCILABLE, decide, observe};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
@@ -42,6 +44,18 @@ pub enum PoolPhase {
     Failed,
     /// A user must change something first.
     Blocked,
+    /// The same: a registry, a policy or the API server rejected what the controller needs. It tries
+    /// again within [`REJECTED_RETRY`], as no event follows when that changes.
+    Rejected,
+}
+
+/// Longer than the longest pause after something was rejected, with the lookup itself.
+pub const REJECTED_RETRY: Duration = Duration::from_secs(150);
+
+/// The class of a problem, by the reason of the condition `Blocked`. Whether one passes by itself is
+/// known only of those that are rejected.
+fn class_of(reason: &str) -> ErrorClass {
+    if reason == REJECTED { ErrorClass::Rejected } else { ErrorClass::Transient }
 }
 
 impl PoolView {
@@ -65,9 +79,8 @@ impl PoolView {
             | PoolReason::NotInService { .. } => PoolPhase::Blocked,
             PoolReason::Problem(problem) => match problem.class {
                 ErrorClass::Transient => PoolPhase::Progressing,
-                ErrorClass::InvalidInput | ErrorClass::Rejected | ErrorClass::Internal => {
-                    PoolPhase::Blocked
-                }
+                ErrorClass::Rejected => PoolPhase::Rejected,
+                ErrorClass::InvalidInput | ErrorClass::Internal => PoolPhase::Blocked,
             },
             PoolReason::OptingIn
             | PoolReason::OptingOut
@@ -142,7 +155,7 @@ fn pool_view(cache: &ClusterCache, key: &str) -> PoolView {
         }
         (false, Some(degraded), _) => problem(ErrorClass::InvalidInput, degraded),
         // It is looked up again.
-        (false, None, Some(blocked)) => problem(ErrorClass::Transient, blocked),
+        (false, None, Some(blocked)) => problem(class_of(&blocked.reason), blocked),
         _ => decision.reason,
     };
     let reason = match (reason, cache.other_renderer()) {

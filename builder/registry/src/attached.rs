@@ -126,18 +126,30 @@ impl Client {
         image: &PinnedRef,
         kind: AttachmentKind,
     ) -> Result<Option<Attached>, Error> {
-        let remotes = self.pulling(&image.clone().into())?.into_iter();
-        let store = Store::remotes(remotes.map(|(remote, _)| remote).collect());
-        let tag = kind.tag(&image.digest());
-        let shown = format!("{}:{tag}", image.repo());
-        let document = match store.manifest(Some(&tag), None).await {
-            Ok(document) => document,
-            Err(Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+        let store = self.store_of_attached(image)?;
+        let Some((shown, manifest)) = find_attached(&store, image, kind).await? else {
+            return Ok(None);
         };
-        let manifest = parse(&shown, &document.bytes)?;
         let readable = readable(manifest.layers(), Limits::of(kind), |_| true);
         Ok(Some(read_layers(&store, &shown, manifest, readable, self.parallel()).await?))
+    }
+
+    /// The list of what is attached to an image by its tag; `None` if nothing is. No layer is read.
+    ///
+    /// # Errors
+    /// As [`attached`](Self::attached).
+    pub async fn attached_manifest(
+        &self,
+        image: &PinnedRef,
+        kind: AttachmentKind,
+    ) -> Result<Option<AttachedManifest>, Error> {
+        let found = find_attached(&self.store_of_attached(image)?, image, kind).await?;
+        Ok(found.map(|(_, manifest)| manifest))
+    }
+
+    fn store_of_attached(&self, image: &PinnedRef) -> Result<Store, Error> {
+        let remotes = self.pulling(&image.clone().into())?.into_iter();
+        Ok(Store::remotes(remotes.map(|(remote, _)| remote).collect()))
     }
 
     /// The referrers of an image: the first page that the registry answers with.
@@ -157,6 +169,24 @@ impl Client {
         let read: Result<Referrers, _> = serde_json::from_slice(&index);
         let wrong = |error| invalid(&image.to_string(), format!("its referrers: {error}"));
         Ok(read.map_err(wrong)?.manifests)
+    }
+}
+
+/// The manifest that is attached to an image by its tag, and its name for messages.
+async fn find_attached(
+    store: &Store,
+    image: &PinnedRef,
+    kind: AttachmentKind,
+) -> Result<Option<(String, AttachedManifest)>, Error> {
+    let tag = kind.tag(&image.digest());
+    let shown = format!("{}:{tag}", image.repo());
+    match store.manifest(Some(&tag), None).await {
+        Ok(document) => {
+            let manifest = parse(&shown, &document.bytes)?;
+            Ok(Some((shown, manifest)))
+        }
+        Err(Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

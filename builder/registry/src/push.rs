@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use crate::layout::folder::file_stream;
 use crate::layout::layout_write::LayoutWriter;
 use crate::location::{Destination, Target};
 use crate::push_remote::{self, PreparedPush};
-use crate::store::{BlobStream, Blobs as _, Store};
+use crate::store::{BlobStream, Blobs, Store};
 use crate::upload::Reopen;
 use crate::verify::{collect, verified};
 
@@ -245,14 +246,13 @@ pub(super) struct BlobSource {
     pub image: String,
 }
 
-impl BlobSource {
-    async fn unverified(&self, start: u64) -> Result<BlobStream<Error>, Error> {
-        let blob = &self.to_push.blob;
-        match &self.to_push.from {
+impl BlobToPush {
+    async fn open(&self, range: Range<u64>) -> Result<BlobStream<Error>, Error> {
+        match &self.from {
             BlobFrom::Bytes(bytes) => {
-                let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
-                let rest = bytes.slice(start..);
-                Ok(stream::once(async { Ok(rest) }).boxed())
+                let at = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                let part = bytes.slice(at(range.start)..at(range.end));
+                Ok(stream::once(async { Ok(part) }).boxed())
             }
             BlobFrom::File(path) => {
                 let file = std::fs::File::open(path).map_err(|source| Error::Io {
@@ -260,10 +260,26 @@ impl BlobSource {
                     doing: "not readable",
                     source,
                 })?;
-                file_stream(path.clone(), file, start..blob.size)
+                file_stream(path.clone(), file, range)
             }
-            BlobFrom::Store(store) => store.open(&blob.digest, start..blob.size).await,
+            BlobFrom::Store(store) => store.open(&self.blob.digest, range).await,
         }
+    }
+}
+
+/// The blobs of the image that is pushed. No others may be opened.
+impl Blobs for PushPlan {
+    type Error = Error;
+
+    async fn open(&self, blob: &Digest, range: Range<u64>) -> Result<BlobStream<Error>, Error> {
+        let to_push = self.blobs.iter().find(|to_push| to_push.blob.digest == *blob);
+        to_push.expect("it is a blob of the image").open(range).await
+    }
+}
+
+impl BlobSource {
+    async fn unverified(&self, start: u64) -> Result<BlobStream<Error>, Error> {
+        self.to_push.open(start..self.to_push.blob.size).await
     }
 
     /// The whole blob in memory, if it has no more bytes than `limit`.

@@ -86,6 +86,12 @@ impl ContainerBuild {
         self.configs.as_ref().map_or(&self.base, |configs| &configs.base)
     }
 
+    /// How many layers the base has, or the prepared base if the image is on one.
+    pub(super) fn layers_below(&self) -> usize {
+        // The one above them has the config.
+        self.lower().config.diff_ids.len() - usize::from(self.configs.is_some())
+    }
+
     /// A prepared base, by its Containerfile.
     pub fn of_prepared(prepared: &Prepared, containerfile: impl Into<String>) -> Self {
         let tag = prepared.tag().to_string();

@@ -6,11 +6,12 @@ use super::BuiltImage;
 use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
+use super::os_packages::os_packages;
 use crate::signing::Description;
 use crate::{Built, BuiltLayer, Signing};
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
-use mosb_trust::spdx::SbomLayer;
+use mosb_trust::spdx::{OsPackages, SbomLayer};
 
 /// Pushes a built image: the layers of the base from its source, the others from the build. With
 /// `signing`, the image is signed and described before its tags name it.
@@ -29,7 +30,11 @@ pub async fn push(
     let push_plan = push_plan(build, built, base);
     let evidence = match signing {
         Some(signing) => {
-            let description = description(build, built);
+            let packages = match signing.below {
+                Some(below) => os_packages(build, built, below, &push_plan).await?,
+                None => None,
+            };
+            let description = description(build, built, packages);
             let config = &built.image.config;
             Some(signing.evidence(target, &push_plan, config, description).await)
         }
@@ -49,7 +54,11 @@ pub async fn push(
 }
 
 /// Of the layers, only the files in that of the config are known.
-fn description(build: &ContainerBuild, built: &BuiltImage) -> Description {
+fn description(
+    build: &ContainerBuild,
+    built: &BuiltImage,
+    packages: Option<OsPackages>,
+) -> Description {
     let mut origin = build.origin.clone();
     let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
     let mut of_config = of_config
@@ -61,7 +70,8 @@ fn description(build: &ContainerBuild, built: &BuiltImage) -> Description {
     }
     let above = built.image.layers.iter();
     let above = above.map(|layer| SbomLayer { digest: layer.digest, files: None });
-    Description { origin, layers: of_config.into_iter().chain(above).collect() }
+    let layers = of_config.into_iter().chain(above).collect();
+    Description { origin, layers, packages }
 }
 
 /// The plan for pushing a built image, with the source of each blob.

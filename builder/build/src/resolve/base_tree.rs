@@ -35,6 +35,27 @@ pub(super) async fn obtain(
     of_image(obtained, resolved, warnings)
 }
 
+/// The tree of a base for a list of its packages: from a cache, else from its layers. `None` if they
+/// can't be read.
+///
+/// # Errors
+/// The registry does not return a layer.
+pub async fn tree_for_packages(
+    context: PlanContext<'_>,
+    base: &Base,
+    resolved: &Resolved,
+) -> Result<Option<BaseTree>, Error> {
+    (context.on_step)("reading the base's tree");
+    match obtain(context, base, resolved).await {
+        Ok(obtained) => Ok(Some(obtained.tree)),
+        Err(error @ Error::Layer { .. }) => {
+            tracing::warn!(%error, "the SBOM has no packages, because a layer can't be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The tree of any image: from the cache, else from its layers and into the cache.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ use mosb_registry::{Client, Resolved, Source};
 use mosb_types::Diagnostic;
 
 pub use base::{extensions_source, given_base_name, layers};
-pub use base_tree::image_tree;
+pub use base_tree::{image_tree, tree_for_packages};
 pub use draft::{ResolvedDraft, draft, draft_while};
 pub use plan::{
     ResolvedPlan, ResolvedPrepared, finish, finish_on, finish_with_tree, prepared_base,

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read as _};
 
-use super::{Collected, DatabaseError, MAX_FIELD, Package, Packages, field};
+use super::{Collected, DatabaseError, MAX_FIELD, Manager, Package, Packages, field};
 
 /// The first bytes of a line that are looked at; the fields that are read are shorter.
 const LINE: u64 = 2 * MAX_FIELD as u64;
@@ -65,6 +65,6 @@ impl Paragraph {
         }
         let (name, version) = (field(&self.name)?, field(&self.version)?);
         let arch = if self.arch.is_empty() { None } else { Some(field(&self.arch)?) };
-        Ok(Some(Package { name, version, arch }))
+        Ok(Some(Package { name, version, arch, manager: Manager::Dpkg }))
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! A tree retains a [`Listing`] in the place of the content of a database.
 
+mod distribution;
 mod dpkg;
 mod rpm;
 mod rpm_header;
@@ -23,6 +24,7 @@ use std::io::{self, BufRead, Cursor, Read as _};
 use crate::tree::BaseTree;
 #[cfg(any(test, feature = "testing"))]
 pub use database::{header as rpm_header, rpm_database};
+pub use distribution::Distribution;
 use mosb_types::{Finding, error_text};
 
 /// The most bytes of a database; rpm's have up to 120 MB.
@@ -42,6 +44,8 @@ pub struct Package {
     pub version: String,
     /// Absent for what has none, such as rpm's public keys.
     pub arch: Option<String>,
+    /// In whose database it is.
+    pub manager: Manager,
 }
 
 /// The packages of an image, sorted; there may be several of one name.
@@ -49,7 +53,7 @@ pub struct Package {
 pub struct Packages(Vec<Package>);
 
 /// The package manager of a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Manager {
     Rpm,
     Dpkg,
@@ -192,6 +196,18 @@ impl Manager {
         }
     }
 
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rpm => "rpm",
+            Self::Dpkg => "dpkg",
+        }
+    }
+
+    /// Reads what [`as_str`](Self::as_str) wrote.
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Rpm, Self::Dpkg].into_iter().find(|manager| manager.as_str() == text)
+    }
+
     /// Reads a database.
     ///
     /// # Errors
@@ -206,10 +222,7 @@ impl Manager {
 
 impl fmt::Display for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rpm => "rpm",
-            Self::Dpkg => "dpkg",
-        })
+        f.write_str(self.as_str())
     }
 }
 
@@ -265,13 +278,13 @@ impl Listing {
         let mut text = String::new();
         match self {
             Self::Packages(packages) => {
-                for Package { name, version, arch } in packages.iter() {
+                for Package { name, version, arch, manager } in packages.iter() {
                     let arch = arch.as_deref().unwrap_or_default();
-                    text.extend([name, "\t", version, "\t", arch, "\n"]);
+                    text.extend([name, "\t", version, "\t", arch, "\t", manager.as_str(), "\n"]);
                 }
             }
             Self::Unreadable(manager, cause) => {
-                text.extend([UNREADABLE, &manager.to_string(), "\t", cause]);
+                text.extend([UNREADABLE, manager.as_str(), "\t", cause]);
             }
         }
         [MAGIC, text.as_bytes()].concat()
@@ -283,14 +296,15 @@ impl Listing {
         if let Some((manager, cause)) =
             text.strip_prefix(UNREADABLE).and_then(|rest| rest.split_once('\t'))
         {
-            let manager = if manager == "dpkg" { Manager::Dpkg } else { Manager::Rpm };
-            return Some(Self::Unreadable(manager, cause.to_owned()));
+            return Some(Self::Unreadable(Manager::parse(manager)?, cause.to_owned()));
         }
         let package = |line: &str| {
             let mut fields = line.split('\t').map(str::to_owned);
             let (name, version) = (fields.next()?, fields.next()?);
-            let arch = fields.next().filter(|arch| !arch.is_empty());
-            Some(Package { name, version, arch })
+            let arch = fields.next()?;
+            let arch = (!arch.is_empty()).then_some(arch);
+            let manager = Manager::parse(&fields.next()?)?;
+            Some(Package { name, version, arch, manager })
         };
         Packages::new(text.lines().filter_map(package).collect()).ok().map(Self::Packages)
     }
@@ -300,6 +314,8 @@ impl Listing {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Installed {
     pub packages: Packages,
+    /// What they are of.
+    pub distribution: Option<Distribution>,
     /// Databases that can't be read.
     pub warnings: Vec<Finding>,
 }
@@ -307,7 +323,7 @@ pub struct Installed {
 impl Installed {
     /// Reads what the tree retains.
     pub fn of(tree: &BaseTree) -> Self {
-        let mut installed = Self::default();
+        let mut installed = Self { distribution: Distribution::of(tree), ..Self::default() };
         for listing in tree.listings().filter_map(Listing::from_bytes) {
             match listing {
                 Listing::Packages(packages) => installed.packages.0.extend(packages.0),

@@ -2,7 +2,7 @@
 //! of entries, bytes of data (`u32` each), the entries (tag, type, offset in the data, count; `u32`
 //! each), the data. All numbers are big-endian.
 
-use super::{DatabaseError, MAX_FIELD, Package, field};
+use super::{DatabaseError, MAX_FIELD, Manager, Package, field};
 
 const NAME: u32 = 1000;
 const VERSION: u32 = 1001;
@@ -101,7 +101,7 @@ pub(super) fn read(start: &[u8], length: usize) -> Result<Start, DatabaseError> 
     let epoch = epoch.map(|epoch| format!("{epoch}:")).unwrap_or_default();
     let arch = if architecture.is_empty() { None } else { Some(field(architecture)?) };
     let version = format!("{epoch}{version}-{release}");
-    Ok(Start::Package(Package { name, version, arch }))
+    Ok(Start::Package(Package { name, version, arch, manager: Manager::Rpm }))
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

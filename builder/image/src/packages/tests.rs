@@ -6,7 +6,8 @@ use super::*;
 fn read(bytes: &[u8], effort: Effort) -> Result<Vec<String>, DatabaseError> {
     let packages = Manager::of_content(bytes).unwrap_or(Manager::Rpm).read(bytes, effort)?;
     let line = |package: &Package| {
-        let Package { name, version, arch } = package;
+        let Package { name, version, arch, manager } = package;
+        assert_eq!(Manager::of_content(bytes), Some(*manager));
         format!("{name} {version} {}", arch.as_deref().unwrap_or("-"))
     };
     Ok(packages.iter().map(line).collect())
@@ -86,13 +87,15 @@ fn dpkg_packages_are_those_that_are_installed() {
 
 #[test]
 fn listing_is_read_back_from_a_tree() {
-    let package = |name: &str, arch: Option<&str>| Package {
-        name: name.to_owned(),
+    let package = |arch: Option<&str>, manager| Package {
+        name: "a".to_owned(),
         version: "1:2-3".to_owned(),
         arch: arch.map(str::to_owned),
+        manager,
     };
-    let all = [package("a", None), package("a", Some("noarch"))];
-    let packages = Packages::new(all.to_vec()).unwrap();
+    let all = [None, Some("noarch")].into_iter();
+    let all = all.flat_map(|arch| [package(arch, Manager::Rpm), package(arch, Manager::Dpkg)]);
+    let packages = Packages::new(all.collect()).unwrap();
     let unreadable = Listing::Unreadable(Manager::Dpkg, "a cause".to_owned());
     let file = |listing: &Listing| crate::tree::OwnedEntry::file(&listing.to_bytes());
     let tree = BaseTree::from_entries([

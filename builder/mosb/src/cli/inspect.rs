@@ -1,4 +1,5 @@
-//! `mosb inspect`: what mosb knows of an image, from its manifest and config, and from its tree if that is cached.
+//! `mosb inspect`: what mosb knows of an image, from its manifest and config, from what is attached to it, and from
+//! its tree if that is cached.
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "in help texts, brackets mean what may be left out"
@@ -11,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::attachments::Attachments;
 use super::context::{Session, json};
 use super::error::Error;
 use super::output::Object;
@@ -25,7 +27,7 @@ use mosb_registry::base_tree;
 use mosb_registry::{Resolved, Source};
 use mosb_types::Finding;
 
-/// Shows what mosb knows of an image: config, pool, base, inputs, layers and their history
+/// Shows what mosb knows of an image: config, pool, base, inputs, signatures, layers and their history
 ///
 /// An image that mosb did not build is shown too, and marked as such. Packages and kernel are shown if the cache has the
 /// tree of the image, as after a build on it. With --packages, the layers are read if it does not.
@@ -52,6 +54,13 @@ impl Inspect {
         let context = session.clients()?;
         let resolved = context.resolve("image", &self.image, self.platform.as_ref()).await?;
         let mut info = info(&resolved)?;
+        if let (Source::Registry(name), Some(image)) = (&self.image, resolved.pinned()) {
+            session.progress.step(&format!("reading what is attached to {image}"));
+            match Attachments::read(&context.pull, name, &image).await {
+                Ok(attached) => info.attached = Some(attached),
+                Err(error) => info.warnings.push(Finding::from(&error).object(image.to_string())),
+            }
+        }
         let tree = match &context.cache {
             _ if self.packages => Some(context.tree(&resolved).await?),
             // A warning about the cache is for a command that needs it.
@@ -105,6 +114,9 @@ pub struct ImageInfo {
     /// The creation time in the image's config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
+    /// What is attached to the image; absent of an image in an OCI layout, and if it can't be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attached: Option<Attachments>,
     /// Packages and kernel; absent if the tree of the image is not cached and `--packages` is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<ImageOs>,
@@ -114,6 +126,10 @@ pub struct ImageInfo {
     pub layers: Vec<LayerHistory>,
     /// All labels.
     pub labels: BTreeMap<String, String>,
+    /// What could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub warnings: Vec<Finding>,
 }
 
 /// The OS in an image, from its tree.
@@ -151,10 +167,10 @@ pub struct PackageInfo {
 
 impl ImageOs {
     fn new(tree: &BaseTree, labels: &BTreeMap<String, String>, list: bool) -> Self {
-        let Installed { packages, warnings } = Installed::of(tree);
+        let Installed { packages, warnings, .. } = Installed::of(tree);
         let kernels = kernels(tree);
         let label = labels.get(KERNEL_LABEL).filter(|label| !kernels.contains(label)).cloned();
-        let info = |Package { name, version, arch }: &Package| PackageInfo {
+        let info = |Package { name, version, arch, .. }: &Package| PackageInfo {
             name: name.clone(),
             version: version.clone(),
             arch: arch.clone(),
@@ -265,10 +281,12 @@ impl ImageInfo {
             format: label(labels::IMAGE_FORMAT),
             platform,
             created: field("created"),
+            attached: None,
             os: None,
             size: layers.iter().map(|layer| layer.size).sum(),
             layers,
             labels,
+            warnings: Vec::new(),
         }
     }
 }
@@ -322,6 +340,9 @@ impl Object for ImageInfo {
             ("digest", Some(&self.digest)),
             ("found in index", self.index.as_deref()),
         ]);
+        if let Some(attached) = &self.attached {
+            attached.lines(&mut page);
+        }
         if let Some(os) = &self.os {
             os.lines(&mut page);
         }
@@ -337,6 +358,10 @@ impl Object for ImageInfo {
         page.table(&[Align::Left, Align::Right], &rows);
         if !self.labels.is_empty() {
             page.labels(&self.labels);
+        }
+        if !self.warnings.is_empty() {
+            page.section("Not read");
+            page.findings(&self.warnings);
         }
         page.into_text()
     }

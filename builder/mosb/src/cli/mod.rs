@@ -5,6 +5,7 @@
 //! file or a folder with its arguments, a `run` that calls the crates below, and the object that it prints.
 
 mod arguments;
+mod attachments;
 mod boot_images;
 mod bootstrap;
 mod build;

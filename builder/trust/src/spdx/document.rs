@@ -38,8 +38,9 @@ pub(super) struct Creation {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Package {
     #[serde(rename = "SPDXID")]
-    id: String,
-    checksums: [Checksum; 1],
+    pub id: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checksums: Vec<Checksum>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     download_location: &'static str,
@@ -52,33 +53,43 @@ pub(super) struct Package {
     name: String,
     #[serde(rename = "packageVerificationCode", skip_serializing_if = "Option::is_none")]
     pub verification_code: Option<VerificationCode>,
-    #[serde(rename = "primaryPackagePurpose")]
-    purpose: &'static str,
+    #[serde(rename = "primaryPackagePurpose", skip_serializing_if = "Option::is_none")]
+    purpose: Option<&'static str>,
     #[serde(rename = "versionInfo")]
     version: String,
 }
 
 impl Package {
     pub fn image(id: String, image: &ImageName) -> Self {
-        let purl = image.purl().map(|purl| ExternalReference {
-            category: "PACKAGE-MANAGER",
-            locator: purl,
-            kind: "purl",
-        });
+        let purl = image.purl().map(ExternalReference::purl);
         Self {
             external_refs: purl.into_iter().collect(),
-            ..Self::new(id, image.name(), &image.digest, "CONTAINER")
+            ..Self::of_digest(id, image.name(), &image.digest, "CONTAINER")
         }
     }
 
     pub fn layer(id: String, digest: &Digest) -> Self {
-        Self::new(id, "layer".to_owned(), digest, "ARCHIVE")
+        Self::of_digest(id, "layer".to_owned(), digest, "ARCHIVE")
     }
 
-    fn new(id: String, name: String, digest: &Digest, purpose: &'static str) -> Self {
+    /// A package of a package manager.
+    pub fn installed(id: String, name: &str, version: &str, purl: String) -> Self {
+        let external_refs = vec![ExternalReference::purl(purl)];
+        Self { external_refs, ..Self::new(id, name.to_owned(), version.to_owned()) }
+    }
+
+    fn of_digest(id: String, name: String, digest: &Digest, purpose: &'static str) -> Self {
+        Self {
+            checksums: vec![Checksum::sha256(digest)],
+            purpose: Some(purpose),
+            ..Self::new(id, name, digest.to_string())
+        }
+    }
+
+    fn new(id: String, name: String, version: String) -> Self {
         Self {
             id,
-            checksums: [Checksum::sha256(digest)],
+            checksums: Vec::new(),
             comment: None,
             download_location: "NOASSERTION",
             external_refs: Vec::new(),
@@ -86,8 +97,8 @@ impl Package {
             has_files: Vec::new(),
             name,
             verification_code: None,
-            purpose,
-            version: digest.to_string(),
+            purpose: None,
+            version,
         }
     }
 }
@@ -100,6 +111,12 @@ pub(super) struct ExternalReference {
     locator: String,
     #[serde(rename = "referenceType")]
     kind: &'static str,
+}
+
+impl ExternalReference {
+    fn purl(locator: String) -> Self {
+        Self { category: "PACKAGE-MANAGER", locator, kind: "purl" }
+    }
 }
 
 #[derive(Serialize)]

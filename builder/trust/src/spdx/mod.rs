@@ -1,9 +1,10 @@
-//! The SBOM of an image: SPDX 2.3 in JSON, with sorted keys. It describes what was put on the base; the
-//! base is in it by its digest.
+//! The SBOM of an image: SPDX 2.3 in JSON, with sorted keys. It describes what was put on the base, and
+//! the packages of the image. The base is in it by its digest.
 //!
 //! Invariant: the same image gives the same bytes: no clock, no random name. 26,000 files are 8 MB.
 
 mod document;
+mod os_packages;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
 use mosb_image::{Digest, TreePath};
@@ -12,11 +13,13 @@ use serde::Serialize;
 use crate::image_name::ImageName;
 pub(crate) use document::Described;
 use document::{Creation, Document, File, Package, Relationship, VerificationCode};
+use os_packages::Listed;
+pub use os_packages::OsPackages;
 
 /// The type of the statement.
 pub const SPDX_DOCUMENT: &str = "https://spdx.dev/Document";
-/// Most bytes of the list of files, so that an envelope stays below what is read of one.
-const FILES_LIMIT: usize = 20 << 20;
+/// Most bytes of the lists of packages and files, so that an envelope stays below what is read of one.
+const LISTS_LIMIT: usize = 20 << 20;
 /// Bytes of a file in a document beside its path: its ID twice, two checksums, field names.
 const FILE_SIZE: usize = 264;
 
@@ -32,6 +35,8 @@ pub struct Sbom<'a> {
     pub version: &'a str,
     /// Those on top of the base's, the lowest first.
     pub layers: &'a [SbomLayer],
+    /// `None` if they can't be read.
+    pub packages: Option<&'a OsPackages>,
 }
 
 /// A layer that a build put on its base.
@@ -108,6 +113,7 @@ fn file_name(path: &TreePath) -> String {
 
 const DOCUMENT: &str = "SPDXRef-DOCUMENT";
 const IMAGE: &str = "SPDXRef-image";
+const FIRST_BASE: &str = "SPDXRef-base-1";
 
 impl Sbom<'_> {
     /// The document.
@@ -121,12 +127,18 @@ impl Sbom<'_> {
             packages.push(Package::image(id.clone(), base));
             above = id;
         }
+        let mut free = LISTS_LIMIT;
+        let of_os = Listed::new(self.packages, &mut free);
+        packages[0].comment = of_os.comment;
         let mut files = Vec::new();
-        let mut free = FILES_LIMIT;
         for (number, layer) in (1..).zip(self.layers) {
             let id = format!("SPDXRef-layer-{number}");
             relationships.push(Relationship::new(IMAGE, "CONTAINS", &id));
             packages.push(layer_package(id, layer, &mut files, &mut free));
+        }
+        for (owner, package) in of_os.packages {
+            relationships.push(Relationship::new(owner, "CONTAINS", &package.id));
+            packages.push(package);
         }
         Document {
             id: DOCUMENT,

@@ -1,6 +1,8 @@
 use expect_test::expect_file;
 use mosb_image::RepoRef;
-use mosb_types::canonical_json;
+use mosb_image::packages::{Effort, Installed, Listing, Manager, Packages};
+use mosb_image::tree::{BaseTree, OwnedEntry};
+use mosb_types::{Finding, canonical_json};
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,8 +20,30 @@ fn path(text: &str) -> TreePath {
 }
 
 fn write(image: &ImageName, bases: &[ImageName], layers: &[SbomLayer]) -> String {
-    let sbom = Sbom { image, bases, created: CREATED, version: "0.1.0", layers };
+    write_packages(image, bases, layers, None)
+}
+
+fn write_packages(
+    image: &ImageName,
+    bases: &[ImageName],
+    layers: &[SbomLayer],
+    packages: Option<&OsPackages>,
+) -> String {
+    let sbom = Sbom { image, bases, created: CREATED, version: "0.1.0", layers, packages };
     serde_json::to_string(&sbom.document()).unwrap()
+}
+
+/// What a tree with these lines in the status file of dpkg has.
+fn installed(packages: &[(&str, &str)]) -> Installed {
+    let paragraph = |(name, version): &(&str, &str)| {
+        format!("Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
+    };
+    let status: String = packages.iter().map(paragraph).collect();
+    let listing = Listing::read(Manager::Dpkg, status.as_bytes(), Effort::Streaming).unwrap();
+    Installed::of(&BaseTree::from_entries([
+        (b"var/lib/dpkg/status".to_vec(), OwnedEntry::file(&listing.unwrap().to_bytes())),
+        (b"etc/os-release".to_vec(), OwnedEntry::file(b"ID=debian\nVERSION_ID=12\n")),
+    ]))
 }
 
 fn layer(files: Option<LayerFiles>) -> SbomLayer {
@@ -53,6 +77,53 @@ fn layers_of_programs_are_named_only() {
     let image = named(None, "image");
     let bases = [named(None, "prepared"), named(None, "base")];
     check("sbom-run.json", &write(&image, &bases, &[layer(None)]));
+}
+
+#[test]
+fn packages_are_those_of_the_image() {
+    let image = named(Some("registry.example.com/os/prepared"), "prepared");
+    let base = named(Some("quay.io/acme/base"), "base");
+    let of_base = installed(&[("bash", "5.2"), ("openssl", "3.0"), ("removed", "1")]).packages;
+    let installed = installed(&[("bash", "5.2"), ("openssl", "3.1"), ("usbguard", "1:1.1")]);
+    let packages = OsPackages { installed, of_base };
+    check("sbom-packages.json", &write_packages(&image, &[base], &[layer(None)], Some(&packages)));
+}
+
+#[test]
+fn packages_that_are_missing_are_reported() {
+    let image = named(None, "image");
+    let comment = |packages: Option<OsPackages>| {
+        let document = write_packages(&image, &[], &[], packages.as_ref());
+        let document: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["packages"].as_array().unwrap().len(), 1);
+        document["packages"][0]["comment"].clone()
+    };
+    let of = |installed| Some(OsPackages { installed, of_base: Packages::default() });
+    let finding = Finding::new("package-database", "the rpm database can't be read");
+    let unreadable = Installed { warnings: vec![finding], ..Installed::default() };
+    assert_eq!(comment(of(unreadable)), "the rpm database can't be read");
+    assert_eq!(comment(of(Installed::default())), "It has no package database of rpm or dpkg.");
+    assert_eq!(comment(None), "Its packages are not listed: they could not be read.");
+    let many: Vec<_> = (10_000..70_000).map(|number| format!("package-{number}")).collect();
+    let many: Vec<_> = many.iter().map(|name| (name.as_str(), "1")).collect();
+    let too_large = "Its 60000 packages are not listed: the document would be too large.";
+    assert_eq!(comment(of(installed(&many))), too_large);
+}
+
+#[test]
+fn a_document_of_many_packages_is_small() {
+    let names: Vec<_> = (10_000..30_000).map(|number| format!("package+\"{number}")).collect();
+    let names: Vec<_> = names.iter().map(|name| (name.as_str(), "1:2+3")).collect();
+    let (image, base) = (named(None, "image"), named(None, "base"));
+    let installed = installed(&names);
+    for of_base in [installed.packages.clone(), Packages::default()] {
+        let mut free = LISTS_LIMIT;
+        let packages = OsPackages { installed: installed.clone(), of_base };
+        assert!(Listed::new(Some(&packages), &mut free).comment.is_none());
+        let (size, base) = (LISTS_LIMIT - free, std::slice::from_ref(&base));
+        let actual = write_packages(&image, base, &[], Some(&packages)).len();
+        assert!(actual < size + 2_000 && size < actual + actual / 20, "{actual} {size}");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn a_problem_is_reported_once_whatever_its_words_are() {
         blocked.message.clone()
     };
     assert_eq!(message(&fake), "registry.test/os:1: correlation 1");
+    assert_eq!(fake.blocked().unwrap().1, REJECTED);
     fake.snapshot.earlier_problem = Some(EarlierProblem {
         cause: fake.problem.as_ref().unwrap().cause(),
         lasted: std::time::Duration::from_secs(1),

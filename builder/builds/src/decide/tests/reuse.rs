@@ -214,7 +214,7 @@ fn while_a_registry_refuses_to_answer_nothing_is_deleted_or_built() {
         }
         assert_eq!(there(&fake), before, "{what}");
         assert_eq!((fake.image(), fake.made.len()), (&*image, made), "{what}");
-        let blocked = ("True".to_owned(), "Problem".to_owned());
+        let blocked = ("True".to_owned(), "Rejected".to_owned());
         assert_eq!(fake.blocked(), Some(blocked), "{what}");
         // The registry answers again: only images that it reports as missing are built.
         fake.registry_problem = None;

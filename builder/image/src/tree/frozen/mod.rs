@@ -30,8 +30,8 @@ pub(super) use write::{Value, Writer};
 /// The version of a tree. It rises if the format changes, or the selection of
 /// [`retained`](super::retained) files. Cache entries of other versions are ignored and made anew.
 /// Version 2 has small files below `/etc`, version 3 the packages
-/// and sysusers.d.
-pub const VERSION: u32 = 3;
+/// and sysusers.d, version 4 the package manager of each package.
+pub const VERSION: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"mosbtree";
 const HEADER: usize = 28;

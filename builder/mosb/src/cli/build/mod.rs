@@ -34,14 +34,16 @@ use super::plan::{Commands, PlanCommand, check_previous};
 use super::settings::Settings;
 use super::{ExitCode, Result, arguments};
 use inputs::Inputs;
+use mosb_build::resolve::{PlanContext, ResolvedDraft, tree_for_packages};
 use mosb_build::result::millis;
+use mosb_image::tree::BaseTree;
 use mosb_plan::plan::{BuilderNodes, Method, Reason};
 use mosb_registry::Target;
 use newer_base::newer_base;
 use planned::{PlannedBuild, check_tag, complete, draft, planning};
 use prepared_base::On;
 use result::{BuildResult, LayerInfo, PinnedBase, PrepareResult, pushed_image};
-use signer::{SignOptions, Signer};
+use signer::SignOptions;
 use verified_image::VerifiedImage;
 
 /// Builds the image of a rendered MachineConfig, and pushes it
@@ -136,7 +138,11 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
         On::ToMake(prepared) => {
             // The push checks it too, but only after the programs ran for minutes.
             warnings.extend(check_tag(context, drafted.draft.request(), output).await?);
-            let signing = signer.as_ref().map(Signer::of_prepared_base);
+            let below = match &signer {
+                Some(_) => tree_of_draft(planning, &drafted).await?,
+                None => None,
+            };
+            let signing = signer.as_ref().map(|signer| signer.of_prepared_base(below.as_ref()));
             let to = (output, &options);
             let making = prepared_base::make(context, &prepared, &drafted, to, signing, settings);
             let (made, source) = making.await?;
@@ -149,8 +155,16 @@ async fn build(context: &CliContext, typed: &Build, settings: &Settings) -> Resu
     let prepared_use = on.shown();
     let verified = on.verified(&drafted);
     let completing = complete(planning, drafted, on, &request, &options, target);
-    let PlannedBuild { plan, base, prepared, tree, .. } = completing.await?;
-    let signing = signer.as_ref().map(Signer::of_image);
+    let PlannedBuild { plan, base, prepared, tree, base_tree, .. } = completing.await?;
+    let below = match (&signer, &plan.method) {
+        (None, _) => None,
+        // The tree may be that of a prepared base that is not used, or not be read.
+        (Some(_), Method::Containerfile(_)) => {
+            tree_for_packages(planning, &plan.request.base, &base).await?
+        }
+        (Some(_), Method::Direct | Method::Prepared(_) | Method::LastPart(_)) => base_tree,
+    };
+    let signing = signer.as_ref().map(|signer| signer.of_image(below.as_ref()));
     let built = match &plan.method {
         Method::Direct | Method::Prepared(_) => {
             context.progress.step(&format!("writing the layer, pushing to {output}"));
@@ -224,10 +238,15 @@ async fn prepare(
     }
     let signer = typed.sign.signer().await?;
     let on_step = |step: &str| context.progress.step(step);
-    let drafted = draft(planning(context, &on_step), &request).await?;
+    let planning = planning(context, &on_step);
+    let drafted = draft(planning, &request).await?;
     let prepared = prepared_base::prepared(&drafted, BuilderNodes::Any)?;
     let to = (output, &typed.inputs.buildah());
-    let signing = signer.as_ref().map(Signer::of_image);
+    let below = match &signer {
+        Some(_) => tree_of_draft(planning, &drafted).await?,
+        None => None,
+    };
+    let signing = signer.as_ref().map(|signer| signer.of_image(below.as_ref()));
     let making = prepared_base::make(context, &prepared, &drafted, to, signing, settings);
     let (built, _) = making.await?;
     let digest = built.pushed.digest.value().to_string();
@@ -253,6 +272,15 @@ async fn prepare(
         duration_millis: millis(began.elapsed()),
         warnings,
     })
+}
+
+/// The tree of the base of a draft, for the packages in an SBOM.
+async fn tree_of_draft(
+    planning: PlanContext<'_>,
+    drafted: &ResolvedDraft,
+) -> Result<Option<BaseTree>> {
+    let base = &drafted.draft.request().base;
+    Ok(tree_for_packages(planning, base, &drafted.base).await?)
 }
 
 /// The folder of a digest file.

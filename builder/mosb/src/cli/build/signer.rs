@@ -11,6 +11,7 @@ use crate::cli::keys::signing_key;
 use crate::cli::secret_input::SecretInput;
 use mosb_build::{Built, Signing};
 use mosb_image::ImageRef;
+use mosb_image::tree::BaseTree;
 use mosb_registry::{Destination, Target};
 use mosb_trust::SigningKey;
 
@@ -75,14 +76,14 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// For the image that was asked for.
-    pub fn of_image(&self) -> Signing<'_> {
-        Signing { key: &self.key, identities: &self.identities, builder: BUILDER }
+    /// For the image that was asked for; `below` is the tree of what it is built on.
+    pub fn of_image<'s>(&'s self, below: Option<&'s BaseTree>) -> Signing<'s> {
+        Signing { key: &self.key, identities: &self.identities, builder: BUILDER, below }
     }
 
     /// For a prepared base that is made on the way: the names are not its own.
-    pub fn of_prepared_base(&self) -> Signing<'_> {
-        Signing { identities: &[], ..self.of_image() }
+    pub fn of_prepared_base<'s>(&'s self, below: Option<&'s BaseTree>) -> Signing<'s> {
+        Signing { identities: &[], ..self.of_image(below) }
     }
 
     /// What is printed of an image that was signed.

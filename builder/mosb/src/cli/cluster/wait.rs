@@ -11,11 +11,12 @@ use super::{Cluster, no_pool};
 use crate::cli::context::Session;
 use crate::cli::error::Error;
 use crate::cli::{ExitCode, Result, arguments};
-use mosb_controller::{self as controller, ClusterCache, PoolPhase};
+use mosb_controller::{self as controller, ClusterCache, PoolPhase, REJECTED_RETRY};
 
 /// Waits until the image of a pool is up to date
 ///
-/// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 timed out.
+/// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 timed out. What a registry or a
+/// policy rejects, such as a base without a signature, is code 2 only after 150 seconds: the controller tries again.
 ///
 /// Example:
 ///
@@ -53,23 +54,62 @@ impl Wait {
             missing: cache.watch_health.not_synced(),
         };
         timeout_at(end, cache.watch_health.wait_for_sync()).await.map_err(|_| over())?;
+        let began = Instant::now();
         let mut before = String::new();
         loop {
             let mut pool_views = controller::pool_views(&cache, Some(pool));
             let view = pool_views.pop().ok_or_else(|| no_pool(pool))?;
             let status = PoolStatus::from(&view);
-            match view.phase() {
-                PoolPhase::Ready => return Ok((status, 0)),
-                PoolPhase::Failed => return Ok((status, 1)),
-                PoolPhase::Blocked => return Ok((status, 2)),
-                PoolPhase::Progressing => {}
+            let phase = view.phase();
+            if let Some(code) = exit_code(phase, began.elapsed()) {
+                return Ok((status, code));
             }
             if status.reason.message != before {
                 before.clone_from(&status.reason.message);
                 tracing::info!("{pool}: {before}");
             }
-            timeout_at(end, changed.recv()).await.map_err(|_| over())?;
+            // Nothing changes in the cluster when a lookup finds the same.
+            let until = match phase {
+                PoolPhase::Rejected => end.min(began + REJECTED_RETRY),
+                _ => end,
+            };
+            match timeout_at(until, changed.recv()).await {
+                Err(_) if until == end => return Err(over().into()),
+                Err(_) | Ok(_) => {}
+            }
             while changed.try_recv().is_ok() {}
+        }
+    }
+}
+
+/// The exit code for a pool in this phase after so much waiting; none while it may still change.
+fn exit_code(phase: PoolPhase, waited: Duration) -> Option<ExitCode> {
+    match phase {
+        PoolPhase::Ready => Some(0),
+        PoolPhase::Failed => Some(1),
+        PoolPhase::Blocked => Some(2),
+        // What was changed just before this command may not be known yet.
+        PoolPhase::Rejected => (waited >= REJECTED_RETRY).then_some(2),
+        PoolPhase::Progressing => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rejection_counts_once_it_was_repeated() {
+        let (start, repeated) = (Duration::ZERO, REJECTED_RETRY);
+        for (phase, waited, want) in [
+            (PoolPhase::Ready, start, Some(0)),
+            (PoolPhase::Failed, start, Some(1)),
+            (PoolPhase::Blocked, start, Some(2)),
+            (PoolPhase::Rejected, start, None),
+            (PoolPhase::Rejected, repeated, Some(2)),
+            (PoolPhase::Progressing, repeated, None),
+        ] {
+            assert_eq!(exit_code(phase, waited), want, "{phase:?} after {waited:?}");
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{RENDERED, digest, hex, looks_like};
 use crate::bootstrap::preflight::{CheckedImage, ImageCheck, Kind, Outcome, Report};
+use crate::cli::attachments::Attachments;
 use crate::cli::cache::*;
 use crate::cli::diff::{Diff, Side};
 use crate::cli::files::*;
@@ -297,8 +298,18 @@ fn an_image() {
         wrong_kernel_label: Some("6.1.140".to_owned()),
         warnings: Vec::new(),
     });
+    with_os.attached = Some(Attachments {
+        signatures: 2,
+        signed_by: vec![digest("key")],
+        sbom: true,
+        provenance: true,
+    });
     looks_like("inspect-packages", &with_os);
-    looks_like("inspect", &info(built));
+    let unsigned = ImageInfo { attached: Some(Attachments::default()), ..info(built) };
+    looks_like("inspect", &unsigned);
+    let finding = Finding::new("denied", "the registry refuses reading acme/os").object("acme/os");
+    let refused = ImageInfo { warnings: vec![finding], ..info(serde_json::Value::Null) };
+    looks_like("inspect-refused", &refused);
     looks_like("inspect-other", &info(serde_json::Value::Null));
 }
 

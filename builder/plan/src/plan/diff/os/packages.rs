@@ -116,7 +116,7 @@ type Arches<'p> = BTreeMap<Option<&'p str>, Vec<String>>;
 
 fn versions<'p>(packages: impl Iterator<Item = &'p Package>) -> BTreeMap<&'p str, Arches<'p>> {
     let mut versions: BTreeMap<&str, Arches<'_>> = BTreeMap::new();
-    for Package { name, version, arch } in packages {
+    for Package { name, version, arch, .. } in packages {
         let arches = versions.entry(name).or_default();
         arches.entry(arch.as_deref()).or_default().push(version.clone());
     }
