@@ -179,6 +179,18 @@ pub enum Error {
     )]
     #[diagnostic(code = "not-staged", class = Transient)]
     NotStaged { image: String, unit: String, last: String },
+    /// Nothing on the machine would refuse it without a signature.
+    #[error(
+        "{image}: not pulled, because its signature must be verified, and the /etc/containers/policy.json of {origin} {cause}; bring a policy.json in a MachineConfig of the pool whose default is reject and that requires a signature of this repository, or annotate the MachineOSConfig with mosb.dev/verify-on-machines=none; it is tried again"
+    )]
+    #[diagnostic(code = "policy-accepts-unsigned", class = InvalidInput)]
+    WeakPolicy { image: String, origin: &'static str, cause: String },
+    /// The machine's policy does not accept the image.
+    #[error(
+        "{image}: refused by the policy.json of this machine, and not staged:\n{last}\nsign the image with a key that the policy accepts (mosb sign), and let a file in registries.d set use-sigstore-attachments for its registry; {unit} in the machine's journal has more; it is tried again"
+    )]
+    #[diagnostic(code = "signature-refused", class = Rejected)]
+    SignatureRefused { image: String, unit: String, last: String },
     /// The machine runs the target, and another image is what it boots next.
     #[error(
         "{image}: still staged or queued, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`; `bootc rollback` or `rpm-ostree rollback` undoes a rollback that is queued"
@@ -264,6 +276,8 @@ impl Error {
             | Self::Program { .. }
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }
+            | Self::WeakPolicy { .. }
+            | Self::SignatureRefused { .. }
             | Self::StillStaged { .. }
             | Self::UnstagedByOthers { .. }
             | Self::DaemonBusy { .. }

@@ -156,6 +156,11 @@ impl SignaturePolicy {
         Ok(Self { default: requirement(DEFAULT, raw.default)?, scopes })
     }
 
+    /// The requirement for what no scope is about.
+    pub fn default_requirement(&self) -> &Requirement {
+        &self.default
+    }
+
     /// Whether it accepts all images.
     pub fn accepts_all(&self) -> bool {
         let all = self.scopes.values().chain([&self.default]);
