@@ -46,6 +46,7 @@ mod sandbox;
 mod schema;
 mod second_base;
 mod server;
+mod skopeo;
 mod snapshot;
 mod stand_in;
 mod tls;

@@ -179,6 +179,12 @@ pub enum Error {
     )]
     #[diagnostic(code = "not-staged", class = Transient)]
     NotStaged { image: String, unit: String, last: String },
+    /// What pulls does not read the policy.
+    #[error(
+        "its signatures must be verified, and this machine can't do that: {found:?} pulls for bootc and rpm-ostree without a look at policy.json; bring skopeo 1.13 or newer with the base, for which mosb.dev/verify-on-machines=none is needed once; it is tried again"
+    )]
+    #[diagnostic(code = "machine-cannot-verify", class = InvalidInput)]
+    NothingVerifies { found: String },
     /// Nothing on the machine would refuse it without a signature.
     #[error(
         "{image}: not pulled, because its signature must be verified, and the /etc/containers/policy.json of {origin} {cause}; bring a policy.json in a MachineConfig of the pool whose default is reject and that requires a signature of this repository, or annotate the MachineOSConfig with mosb.dev/verify-on-machines=none; it is tried again"
@@ -240,6 +246,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the signature of an image was not verified, or not accepted.
+    pub(crate) fn is_unverified(&self) -> bool {
+        matches!(
+            self,
+            Self::NothingVerifies { .. } | Self::WeakPolicy { .. } | Self::SignatureRefused { .. }
+        )
+    }
+
     /// The exit code of an error that decides what the controller does next.
     pub fn exit_code(&self) -> Option<ExitCode> {
         match self {
@@ -276,6 +290,7 @@ impl Error {
             | Self::Program { .. }
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }
+            | Self::NothingVerifies { .. }
             | Self::WeakPolicy { .. }
             | Self::SignatureRefused { .. }
             | Self::StillStaged { .. }

@@ -1,20 +1,23 @@
 //! Whether a machine verifies the signature of an image that it pulls, and whether it refused one.
 //!
-//! bootc and rpm-ostree leave that to `policy.json` (containers-policy.json(5)), and refuse only one
-//! that accepts everything by default. With any other, they pull an image without a signature if its
-//! scope accepts that; so the policy is read before they are asked.
+//! bootc and rpm-ostree leave that to skopeo and to `policy.json` (containers-policy.json(5)). Of the
+//! policy, they refuse only one that accepts everything by default: with any other, they pull an image
+//! without a signature if its scope accepts that. Of skopeo, they ask nothing, and an old one verifies
+//! nothing. So both are looked at before.
+
+use std::time::Duration;
 
 use mosb_api::rollout::NodeTarget;
 use mosb_build::PullSettings;
-use mosb_image::signature_policy::{DEFAULT, LIMIT, Requirement, SignaturePolicy};
+use mosb_image::signature_policy::{LIMIT, SignaturePolicy};
 use mosb_plan::plan::MACHINE_POLICY;
 
 use crate::error::Error;
+use crate::host::{Host, words};
 use crate::host_root::HostRoot;
 
-/// How containers' tools say that a policy does not accept an image (go.podman.io/image, package
-/// `signature`); the last one is Debian 12's, whose tools refuse each signature of sigstore.
-const REFUSALS: [&str; 8] = [
+/// How skopeo says that a policy does not accept an image (go.podman.io/image, package `signature`).
+const REFUSALS: [&str; 7] = [
     "A signature was required, but no signature exists",
     "None of the signatures were accepted",
     "cryptographic signature verification failed",
@@ -22,47 +25,56 @@ const REFUSALS: [&str; 8] = [
     "Signature for digest",
     "Signature for docker digest",
     "is rejected by policy",
-    "sigstore disabled",
 ];
+/// How long skopeo may take to name its version.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// Checks that a policy requires a signature of the image of a target that must be verified.
+/// Checks that the signature of the image of a target will be verified, if it must be.
 ///
 /// # Errors
-/// The policy with which the image would be pulled accepts it without one, or the tools refuse the
-/// policy.
-pub(crate) fn check(
-    root: &HostRoot,
+/// The skopeo of the machine verifies nothing, or the policy with which the image would be pulled
+/// requires no signature of it, or bootc and rpm-ostree refuse that policy.
+pub(crate) async fn check(
+    host: &Host,
     target: &NodeTarget,
     settings: &PullSettings,
 ) -> Result<(), Error> {
     if !target.verify {
         return Ok(());
     }
+    let answer = host.run("skopeo", &words(["skopeo", "--version"]), ANSWER_LIMIT).await?;
+    if !verifies(&answer) {
+        return Err(Error::NothingVerifies { found: answer.trim().chars().take(60).collect() });
+    }
+    check_policy(host.root(), target, settings)
+}
+
+/// Whether skopeo of this version applies the policy when it pulls for bootc and rpm-ostree: since 1.13.0
+/// (`experimental-image-proxy`). Before, it pulls whatever the policy says.
+fn verifies(answer: &str) -> bool {
+    let version = answer.trim().strip_prefix("skopeo version ").unwrap_or_default();
+    let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
+    matches!((numbers.next(), numbers.next()), (Some(major), Some(minor)) if (major, minor) >= (1, 13))
+}
+
+fn check_policy(
+    root: &HostRoot,
+    target: &NodeTarget,
+    settings: &PullSettings,
+) -> Result<(), Error> {
     let image = target.image.to_string();
     let (origin, text) = match settings.signatures().policy() {
         Some(text) => ("its config", Some(text.as_bytes().to_vec())),
         None => ("the machine", root.read(MACHINE_POLICY, LIMIT as u64)?),
     };
-    let weak = |cause: String| Err(Error::WeakPolicy { image: image.clone(), origin, cause });
-    let Some(text) = text else {
-        return weak("is missing".to_owned());
+    let weakness = match text {
+        Some(text) => SignaturePolicy::weakness(&text, &image),
+        None => Some("is missing".to_owned()),
     };
-    let policy = match SignaturePolicy::parse(&text) {
-        Ok(policy) => policy,
-        Err(error) => return weak(format!("is not valid: {error}")),
-    };
-    let accepts = |name: &str| policy.verdict(name).requirement == &Requirement::Accept;
-    if accepts(&image) {
-        let scope = policy.verdict(&image).scope;
-        return weak(format!("accepts it without a signature, by {scope:?}"));
+    match weakness {
+        Some(cause) => Err(Error::WeakPolicy { image, origin, cause }),
+        None => Ok(()),
     }
-    // As the tools check it.
-    if policy.default_requirement() == &Requirement::Accept {
-        return weak(format!(
-            "accepts everything by {DEFAULT:?}, which bootc and rpm-ostree refuse"
-        ));
-    }
-    Ok(())
 }
 
 /// Whether what a tool wrote is that a policy did not accept the image.
@@ -80,9 +92,9 @@ mod tests {
     const ANY: &str = r#"[{"type":"insecureAcceptAnything"}]"#;
     const NEVER: &str = r#"[{"type":"reject"}]"#;
 
-    fn target(verify: bool) -> NodeTarget {
+    fn target() -> NodeTarget {
         let image = format!("reg.example/os@{}", Digest::of(b"image"));
-        serde_json::from_value(json!({ "image": image, "verify": verify })).unwrap()
+        serde_json::from_value(json!({ "image": image, "verify": true })).unwrap()
     }
 
     fn policy(default: &str, scopes: &[(&str, &str)]) -> String {
@@ -102,10 +114,27 @@ mod tests {
         let given =
             given.map_or(json!({}), |text| json!({ "signatures": { "policy.json": text } }));
         let settings = PullSettings::parse(given.to_string().as_bytes()).unwrap();
-        match check(&root, target, &settings) {
+        match check_policy(&root, target, &settings) {
             Ok(()) => String::new(),
             Err(Error::WeakPolicy { origin, cause, .. }) => format!("{origin}: {cause}"),
             Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn an_old_skopeo_verifies_nothing() {
+        for (answer, want) in [
+            ("skopeo version 1.18.0\n", true),
+            ("skopeo version 1.13.3", true),
+            ("skopeo version 1.14.0-dev", true),
+            ("skopeo version 2.0.0", true),
+            ("skopeo version 1.9.3", false),
+            ("skopeo version 1.12.0", false),
+            ("skopeo version 0.1.41", false),
+            ("another program", false),
+            ("", false),
+        ] {
+            assert_eq!(verifies(answer), want, "{answer}");
         }
     }
 
@@ -134,19 +163,18 @@ mod tests {
                 "the machine: accepts everything by \"default\"",
             ),
         ] {
-            let found = cause(&target(true), own.as_deref(), None);
+            let found = cause(&target(), own.as_deref(), None);
             assert!(
                 found.starts_with(want) && want.is_empty() == found.is_empty(),
                 "{what}: {found}"
             );
-            assert_eq!(cause(&target(true), own.as_deref(), Some(&strict)), "", "{what}");
-            assert_eq!(cause(&target(false), own.as_deref(), None), "", "{what}");
+            assert_eq!(cause(&target(), own.as_deref(), Some(&strict)), "", "{what}");
         }
-        let weak = cause(&target(true), Some(&strict), Some(&policy(ANY, &[])));
+        let weak = cause(&target(), Some(&strict), Some(&policy(ANY, &[])));
         assert!(weak.starts_with("its config: accepts it"), "{weak}");
     }
 
-    /// As containers/image 5.42 and skopeo 1.9 of Debian wrote them.
+    /// As skopeo 1.18 wrote them.
     #[test]
     fn refusals_are_told_from_other_failures() {
         for (output, want) in [
@@ -160,7 +188,6 @@ mod tests {
             ),
             ("Signature for identity \"reg.example/os:1\" is not accepted", true),
             ("Running image docker://reg.example/os is rejected by policy.", true),
-            ("Error parsing signature policy: Debian-local change: sigstore disabled", true),
             ("error: pinging container registry: connection refused", false),
             ("error: writing: no space left on device", false),
         ] {

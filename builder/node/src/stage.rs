@@ -127,7 +127,7 @@ pub(crate) async fn bring(
         unstage(host, desired, &record.known_of(state.booted_digest())).await?;
     } else if !state.has_staged(target) {
         let brought = bring_image(host, desired, state, &record).await;
-        if let Err(Error::WeakPolicy { .. } | Error::SignatureRefused { .. }) = brought {
+        if brought.as_ref().is_err_and(Error::is_unverified) {
             remove_unverified(host, target).await?;
         }
         brought?;
@@ -219,7 +219,7 @@ async fn bring_image(
 ) -> Result<(), Error> {
     let DesiredState { target, access, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
-    signature_policy::check(host.root(), target, &access.settings)?;
+    signature_policy::check(host, target, &access.settings).await?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
