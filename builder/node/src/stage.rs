@@ -253,10 +253,10 @@ async fn bring_image(
         return warn_of_arguments_that_stay(host, &staged);
     }
     let image = target.image.to_string();
-    let last = access.redactor().redact(&unit.last_output(host).await);
+    let output = access.redactor().redact(&unit.last_output(host).await);
     // The error begins with it, and tools repeat it.
-    let mut last = last_characters(&last.replace(&image, "the image"));
-    if signature_policy::is_refusal(&last) {
+    let mut last = last_characters(&output.replace(&image, "the image"));
+    if signature_policy::is_refusal(&output) {
         let unit = unit.name().to_owned();
         return Err(Error::SignatureRefused { image, unit, last });
     }
