@@ -181,10 +181,10 @@ pub enum Error {
     NotStaged { image: String, unit: String, last: String },
     /// What pulls does not read the policy.
     #[error(
-        "its signatures must be verified, and this machine can't do that: {found:?} pulls for bootc and rpm-ostree without a look at policy.json; bring skopeo 1.13 or newer with the base, for which mosb.dev/verify-on-machines=none is needed once; it is tried again"
+        "{image}: its signature must be verified, and this machine can't do that: {found:?} pulls for bootc and rpm-ostree without a look at policy.json; bring skopeo 1.13 or newer with the base, for which mosb.dev/verify-on-machines=none is needed once; it is tried again"
     )]
     #[diagnostic(code = "machine-cannot-verify", class = InvalidInput)]
-    NothingVerifies { found: String },
+    NothingVerifies { image: String, found: String },
     /// Nothing on the machine would refuse it without a signature.
     #[error(
         "{image}: not pulled, because its signature must be verified, and the /etc/containers/policy.json of {origin} {cause}; bring a policy.json in a MachineConfig of the pool whose default is reject and that requires a signature of this repository, or annotate the MachineOSConfig with mosb.dev/verify-on-machines=none; it is tried again"

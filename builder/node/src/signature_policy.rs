@@ -44,7 +44,8 @@ pub(crate) async fn check(
     }
     let answer = host.run("skopeo", &words(["skopeo", "--version"]), ANSWER_LIMIT).await?;
     if !verifies(&answer) {
-        return Err(Error::NothingVerifies { found: answer.trim().chars().take(60).collect() });
+        let (image, found) = (target.image.to_string(), answer.trim().chars().take(60).collect());
+        return Err(Error::NothingVerifies { image, found });
     }
     check_policy(host.root(), target, settings)
 }

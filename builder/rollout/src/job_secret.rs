@@ -121,7 +121,10 @@ mod tests {
             Some("push") => logins("pusher"),
             Some(RENDERED) => json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
                 "kind": "MachineConfig", "metadata": { "name": RENDERED },
-                "spec": { "osImageURL": "quay.io/base:1" } }),
+                "spec": { "osImageURL": "quay.io/base:1", "config": {
+                    "ignition": { "version": "3.5.0" },
+                    "storage": { "files": [{ "path": "/etc/containers/policy.json",
+                        "contents": { "source": "data:,policy" } }] } } } }),
             _ => logins(puller),
         });
         Resolver {
@@ -186,6 +189,25 @@ mod tests {
             let want = want.map(|hosts| hosts.into_iter().map(str::to_owned).collect::<Vec<_>>());
             let want = want.map_err(str::to_owned);
             assert_eq!(hosts.map_err(|problem| problem.reason), want, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_verified_targets_bring_the_policy_of_their_config() {
+        for (verify, want) in [(false, Value::Null), (true, json!({ "policy.json": "policy" }))] {
+            let image = format!("reg.example/os@{}", Digest::of(b"image"));
+            let target = json!({ "image": image, "config": RENDERED, "verify": verify });
+            let login = NodeLogin {
+                job: "job".to_owned(),
+                job_uid: "uid".to_owned(),
+                target: serde_json::from_value(target).unwrap(),
+                grant: LoginGrant::OwnImage,
+                secrets: MachineSecrets { pull: None, push: Some("push".to_owned()) },
+            };
+            let content = JobSecrets::default().content(&resolver("puller"), &login).await.unwrap();
+            let settings = content.pull_settings.unwrap();
+            let settings: Value = serde_json::from_slice(settings.expose()).unwrap();
+            assert_eq!(settings["signatures"], want);
         }
     }
 }
