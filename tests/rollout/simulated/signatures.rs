@@ -23,9 +23,7 @@ fn refused(cluster: &RolloutCluster) {
     pool.annotate(VERIFY, Some("required"));
     pool.patch(json!({ "paused": true }));
     let second = pool.change("second");
-    cluster
-        .machines
-        .change(refusing, |machine| drop(machine.refused_images.insert(second.clone())));
+    cluster.machines.change(refusing, |machine| machine.refused_images.extend([second.clone()]));
     assert_eq!(pool.boots(), [1, 1], "the setting alone reboots nothing");
     let node = |name: &str| cluster.node.get(&format!("node/{name}"));
     let kills = cluster.kill_after_each_write(

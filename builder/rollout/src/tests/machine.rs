@@ -361,7 +361,9 @@ impl FakeNode {
             return Err((1, "refused by the policy.json of this machine"));
         }
         self.went_back = None;
-        self.is_staged_verified = if has_image { is_verified } else { target.verify };
+        if !has_image {
+            self.is_staged_verified = target.verify;
+        }
         self.staged = Some(digest);
         self.staged_arguments = arguments;
         Ok(())
