@@ -46,6 +46,7 @@ mod sandbox;
 mod schema;
 mod second_base;
 mod server;
+mod skopeo;
 mod snapshot;
 mod stand_in;
 mod tls;
@@ -64,7 +65,9 @@ pub use lab::{Lab, Machine, MachineImage};
 pub use layout::{Compression, Image, Layout};
 pub use machine_tools::{MachineTools, skipped_with_real};
 pub use mosb::Mosb;
-pub use node::{Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, RECORDED, condition, wait};
+pub use node::{
+    Api, BUSYBOX_IMAGE, COUNTED, Event, Namespace, Node, NodeRegistry, RECORDED, condition, wait,
+};
 pub use one_node::{node, programs};
 pub use oracle::{Oracle, ignition_program};
 pub use proxy::{Fault, FaultProxy, Seen};

@@ -10,7 +10,8 @@ use std::{env, thread};
 use super::machine_tools::{self, MachineTools};
 use super::make::{self, Make};
 use super::{
-    cluster_api, image, lab, ostree, package_base, published_crds, root, second_base, vm_base,
+    cluster_api, image, lab, ostree, package_base, published_crds, root, second_base, skopeo,
+    vm_base,
 };
 
 /// A part: a directory of files with a name and a version.
@@ -216,6 +217,14 @@ pub static LAB_BASE: Part = Part {
     ]),
     needs: &[&IGNITION, &OSTREE_EXT_CLI],
     make: Make::Function(lab::base::make),
+};
+
+/// A skopeo that verifies signatures when it pulls for bootc and rpm-ostree; see `skopeo.rs`.
+pub static SKOPEO: Part = Part {
+    name: "skopeo",
+    version: Version::Sources(&[skopeo::RECIPE]),
+    needs: &[],
+    make: Make::Function(skopeo::make),
 };
 
 /// Base images that an update brings, from those of [`DEBIAN_ROOT`], [`PACKAGE_BASE`] and [`LAB_BASE`];

@@ -257,6 +257,47 @@ fn a_machine_updates_and_forgets_the_login() {
     }
 }
 
+/// The tools and skopeo are scripts: what they refuse is tested in the lab.
+#[test]
+fn machines_that_verify_ask_their_tools_to() {
+    for (skopeo, bootc, rpm_ostree, want, code) in [
+        (
+            "skopeo version 1.13.3",
+            ":",
+            "exit 1",
+            "bootc switch --enforce-container-sigpolicy reg",
+            0,
+        ),
+        (
+            "skopeo version 2.0.0",
+            "exit 1",
+            ":",
+            "--bypass-driver ostree-image-signed:docker://reg",
+            0,
+        ),
+        ("skopeo version 1.9.3", ":", ":", "no skopeo 1.13 or newer; the kubelet is kept off", 78),
+        ("another program", ":", ":", "no skopeo 1.13 or newer; the kubelet is kept off", 78),
+    ] {
+        let sandbox = machine();
+        sandbox.shell(TOOLS);
+        for (tool, does) in [("bootc", bootc), ("rpm-ostree", rpm_ostree)] {
+            let does = format!("{does}; : >/run/ostree/staged-deployment");
+            fs::write(sandbox.path(&format!("does/{tool}")), does).unwrap();
+        }
+        sandbox.shell(&format!(
+            "mkdir -p /run/ostree; : >/var/lib/mosb/first-boot/verify
+            printf '#!/bin/sh\\necho {skopeo}\\n' >/usr/bin/skopeo; chmod +x /usr/bin/skopeo"
+        ));
+        let (found, log) = boot(&sandbox, "root=/dev/vda");
+        assert_eq!(found, Some(code), "{skopeo}: {log}");
+        assert!(log.contains(want), "{skopeo}: {log}");
+        assert!(
+            !log.contains("unverified") && !log.contains("bootc switch reg"),
+            "{skopeo}: {log}"
+        );
+    }
+}
+
 /// As of a machine whose `/boot` is full: finalizing fails in each shutdown.
 #[test]
 fn an_unbootable_image_stops_reboots() {

@@ -25,6 +25,8 @@ mod pull_settings;
 mod rollout_cluster;
 mod rollout_story;
 mod rpm_ostree_machine;
+mod signed_images;
+mod signed_pool;
 mod simulated;
 mod single_node_story;
 mod slot_times;

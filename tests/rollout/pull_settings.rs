@@ -10,6 +10,7 @@ use mosb_api::cluster_settings::Proxy;
 use mosb_api::rollout::NodeReport;
 use mosb_build::PullSettings;
 use mosb_image::PinnedRef;
+use mosb_plan::plan::SignatureFiles;
 use mosb_tests::{
     Access, Lab, MOSB_IMAGE, Machine, MachineImage, Namespace, Registry, Server, Transport,
     TunnelProxy, mosb_image, wait,
@@ -34,7 +35,8 @@ fn settings(image: &str, settings: &Value, proxy: Option<&str>) -> String {
         let data = BTreeMap::from([("httpsProxy".to_owned(), url.as_bytes().to_vec())]);
         settings.proxy = Some(Proxy::default().with_secret(&data).unwrap());
     }
-    let made = PullSettings::new(&image.parse::<PinnedRef>().unwrap(), &settings).unwrap();
+    let image: PinnedRef = image.parse().unwrap();
+    let made = PullSettings::new(&image, &settings, SignatureFiles::default()).unwrap();
     String::from_utf8(made.to_json().expose().clone()).unwrap()
 }
 

@@ -89,6 +89,19 @@ impl<'l> RolloutCluster<'l> {
         self.image_in_service()
     }
 
+    /// Gives the pool a MachineConfig with these files; the digest of the image that follows.
+    pub fn change_files(&self, name: &str, files: &[Value]) -> String {
+        let before = self.image_in_service();
+        let config = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": { "name": name, "labels": { "machineconfiguration.openshift.io/role": "worker" } },
+            "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": files } } },
+        });
+        self.node().apply(&config.to_string());
+        self.wait(CONFIG, |_| self.image_in_service() != before);
+        self.image_in_service()
+    }
+
     /// Moves the pool to another base; the digest of the image that follows.
     pub fn change_base(&self, base: &str) -> String {
         let before = self.image_in_service();

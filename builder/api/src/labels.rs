@@ -239,6 +239,9 @@ pub const ADOPT: &str = "mosb.dev/adopt";
 /// Annotation of a MachineOSConfig: whether its machines reboot their user space alone where they can;
 /// `auto` or `off`.
 pub const SOFT_REBOOT: &str = "mosb.dev/soft-reboot";
+/// Annotation of a MachineOSConfig: whether its machines verify the signature of each image that they
+/// pull; `required` or `none`.
+pub const VERIFY_ON_MACHINES: &str = "mosb.dev/verify-on-machines";
 /// Annotation of a MachineOSConfig: the Secret with the user data of new machines,
 /// `NAMESPACE/NAME`. Label of that Secret, with any value: mosb may write it.
 pub const USER_DATA: &str = "mosb.dev/user-data";

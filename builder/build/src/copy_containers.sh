@@ -30,6 +30,7 @@ for host in "$given"/certs.d/*; do
     fi
 done
 chmod -R a+rX "$given"
-cp -R "$given/." "$out.new/"
+# With the modes of what is given, not those of the files that it replaces.
+cp -R --remove-destination "$given/." "$out.new/"
 rm -rf "$out"
 mv "$out.new" "$out"

@@ -7,7 +7,9 @@
 use std::collections::BTreeSet;
 
 use crate::gate::Gate;
-use mosb_api::rollout::{History, HistoryEntry, NodeTarget, PinnedBuild, RolloutMode};
+use mosb_api::rollout::{
+    History, HistoryEntry, NodeTarget, PinnedBuild, RolloutMode, VerifyOnMachines,
+};
 use mosb_api::{AnnotationError, MachineOsBuild, MachineOsConfig, RenderedName, labels};
 use mosb_image::{Digest, ImageRef, PinnedRef};
 
@@ -189,7 +191,14 @@ pub fn recorded(
         config: Some(entry.config.clone()),
         machine_part: entry.machine_part,
         live_from: entry.live_from,
+        verify: verifies(config),
     })
+}
+
+/// Whether machines pull the images of this MachineOSConfig only with a signature. A value that is
+/// invalid, for which roll-outs begin nothing, does not relax it.
+pub fn verifies(config: &MachineOsConfig) -> bool {
+    VerifyOnMachines::of(&config.metadata) != Ok(VerifyOnMachines::None)
 }
 
 /// Whether an image is in the push repository, or a pre-built one of this MachineOSConfig.
@@ -253,12 +262,18 @@ pub fn target_of(
     if !is_pushed(config, &image) && !build.is_pre_built() {
         return Err(error("its image is not in the push repository"));
     }
-    let config = &build.spec.machine_config.name;
-    let config = config.parse().map_err(|_| error("it is not of a rendered config"))?;
+    let rendered = &build.spec.machine_config.name;
+    let rendered = rendered.parse().map_err(|_| error("it is not of a rendered config"))?;
     let digest = |key| build.metadata.annotation(key).map(str::parse::<Digest>).transpose();
     let part = digest(labels::MACHINE_PART);
     let machine_part = part.map_err(|_| error("its mosb.dev/machine-part is not a digest"))?;
     let live = digest(labels::LIVE_FROM);
     let live_from = live.map_err(|_| error("its mosb.dev/live-from is not a digest"))?;
-    Ok(NodeTarget { image, config: Some(config), machine_part, live_from })
+    Ok(NodeTarget {
+        image,
+        config: Some(rendered),
+        machine_part,
+        live_from,
+        verify: verifies(config),
+    })
 }

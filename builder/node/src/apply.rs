@@ -91,7 +91,7 @@ pub async fn apply(
         match next_step(&facts) {
             NextStep::Done => {
                 boot_check::wait(host.root(), CHECK_LIMIT).await?;
-                let is_unfit = state.has_staged(&target.image) && !fit.staged;
+                let is_unfit = state.has_staged(target) && !fit.staged;
                 if is_unfit || state.deployments.rollback_queued {
                     // The report can't show what has the digest of the target.
                     unstage(host, desired, &set).await?;

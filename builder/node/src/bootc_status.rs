@@ -2,6 +2,7 @@
 
 use mosb_api::rollout::Deployment;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::deployments::{DEPLOYMENTS, Deployments, deployment};
 
@@ -76,7 +77,13 @@ struct ImageStatus {
 #[derive(Deserialize)]
 struct ImageReference {
     image: String,
+    /// How it is verified; an object for a remote of ostree.
+    #[serde(default)]
+    signature: Value,
 }
+
+/// The image was pulled only because the policy of containers' tools accepted it.
+const BY_POLICY: &str = "containerPolicy";
 
 /// Reads the output, from the first line that begins with a brace: up to version 1.6, a bootc that waits
 /// for another one writes a line about that before.
@@ -100,6 +107,7 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
         deployments: Deployments {
             booted: status.booted.as_ref().map(of_entry),
             staged: staged.map(of_entry),
+            staged_is_verified: staged.is_some_and(is_verified),
             others: others.map(of_entry).collect(),
             rollback_queued: status.rollback_queued && staged.is_none(),
             local_changes: is_changed.then(|| CHANGES.to_owned()).into_iter().collect(),
@@ -112,6 +120,10 @@ pub(crate) fn parse(text: &str) -> Result<BootcStatus, String> {
     })
 }
 
+fn is_verified(entry: &BootEntry) -> bool {
+    entry.image.as_ref().is_some_and(|status| status.image.signature == BY_POLICY)
+}
+
 fn of_entry(entry: &BootEntry) -> Deployment {
     let image = entry.image.as_ref();
     let name = image.map_or("", |status| &*status.image.image);
@@ -122,7 +134,7 @@ fn of_entry(entry: &BootEntry) -> Deployment {
 mod tests {
     use super::*;
     use mosb_image::Digest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn entry(name: &str, digest: Digest) -> Value {
         json!({
@@ -171,6 +183,23 @@ mod tests {
         assert_eq!(found.booted.unwrap().image, "reg.example/os:1");
         assert_eq!(read.staged_name, Some(format!("{}.0", "0".repeat(64))));
         assert_eq!(read.soft_reboot_capable, None, "as before 1.7");
+    }
+
+    #[test]
+    fn only_what_a_policy_verified_is_verified() {
+        let digest = Digest::of(b"one");
+        for (signature, want) in [
+            (json!("containerPolicy"), true),
+            (json!("insecure"), false),
+            (json!({ "ostreeRemote": "fedora" }), false),
+            (Value::Null, false),
+        ] {
+            let mut staged = entry("reg.example/os:1", digest);
+            staged["image"]["image"]["signature"] = signature.clone();
+            let text =
+                status(json!({ "staged": staged, "booted": entry("reg.example/os:0", digest) }));
+            assert_eq!(parse(&text).unwrap().deployments.staged_is_verified, want, "{signature}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) const DEPLOYMENTS: usize = 32;
 pub(crate) struct Deployments {
     pub booted: Option<Deployment>,
     pub staged: Option<Deployment>,
+    /// Whether what is staged was pulled so that the machine's policy had to verify it.
+    pub staged_is_verified: bool,
     /// Finalized and not booted, in boot order.
     pub others: Vec<Deployment>,
     /// Nothing is staged, and the next reboot boots the first of the others.

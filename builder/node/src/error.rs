@@ -179,6 +179,24 @@ pub enum Error {
     )]
     #[diagnostic(code = "not-staged", class = Transient)]
     NotStaged { image: String, unit: String, last: String },
+    /// What pulls does not read the policy.
+    #[error(
+        "{image}: its signature must be verified, and this machine can't do that: {found:?} pulls for bootc and rpm-ostree without a look at policy.json; bring skopeo 1.13 or newer with the base, for which mosb.dev/verify-on-machines=none is needed once; it is tried again"
+    )]
+    #[diagnostic(code = "machine-cannot-verify", class = InvalidInput)]
+    NothingVerifies { image: String, found: String },
+    /// Nothing on the machine would refuse it without a signature.
+    #[error(
+        "{image}: not pulled, because its signature must be verified, and the /etc/containers/policy.json of {origin} {cause}; bring a policy.json in a MachineConfig of the pool whose default is reject and that requires a signature of this repository, or annotate the MachineOSConfig with mosb.dev/verify-on-machines=none; it is tried again"
+    )]
+    #[diagnostic(code = "policy-accepts-unsigned", class = InvalidInput)]
+    WeakPolicy { image: String, origin: &'static str, cause: String },
+    /// The machine's policy does not accept the image.
+    #[error(
+        "{image}: refused by the policy.json of this machine, and not staged:\n{last}\nsign the image with a key that the policy accepts (mosb sign), and let a file in registries.d set use-sigstore-attachments for its registry; {unit} in the machine's journal has more; it is tried again"
+    )]
+    #[diagnostic(code = "signature-refused", class = Rejected)]
+    SignatureRefused { image: String, unit: String, last: String },
     /// The machine runs the target, and another image is what it boots next.
     #[error(
         "{image}: still staged or queued, so the next reboot boots it: {cause}; it is tried again; by hand, `ostree admin undeploy 0` removes it, or `rpm-ostree cleanup --pending`; `bootc rollback` or `rpm-ostree rollback` undoes a rollback that is queued"
@@ -228,6 +246,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the signature of an image was not verified, or not accepted.
+    pub(crate) fn is_unverified(&self) -> bool {
+        matches!(
+            self,
+            Self::NothingVerifies { .. } | Self::WeakPolicy { .. } | Self::SignatureRefused { .. }
+        )
+    }
+
     /// The exit code of an error that decides what the controller does next.
     pub fn exit_code(&self) -> Option<ExitCode> {
         match self {
@@ -264,6 +290,9 @@ impl Error {
             | Self::Program { .. }
             | Self::BadStatus { .. }
             | Self::NotStaged { .. }
+            | Self::NothingVerifies { .. }
+            | Self::WeakPolicy { .. }
+            | Self::SignatureRefused { .. }
             | Self::StillStaged { .. }
             | Self::UnstagedByOthers { .. }
             | Self::DaemonBusy { .. }

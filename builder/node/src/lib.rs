@@ -16,6 +16,7 @@
 //! | `machine_state`, `report` | reading all of that, and with which tool; the report |
 //! | `desired_state`, `pull_access` | what a command brings the machine to; what an image is pulled with |
 //! | `placed_login`, `placed_settings` | where the tools read the login and the settings |
+//! | `signature_policy` | whether they verify the image, and whether they refused it |
 //! | `staging_unit`, `unit_output`, `rpm_ostree_daemon` | the unit that stages an image; what it wrote; the daemon that does it |
 //! | `update_units` | units of the machine that would update it by themselves |
 //! | `kernel_arguments`, `target_fit` | what changes in them, and who changes it; what a machine lacks of its target |
@@ -58,6 +59,7 @@ mod report;
 mod rpm_ostree_daemon;
 mod rpm_ostree_status;
 mod shadow;
+mod signature_policy;
 mod soft_reboot;
 mod ssh_keys;
 mod stage;

@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use mosb_api::rollout::{Deployment, NodeTool};
+use mosb_api::rollout::{Deployment, NodeTarget, NodeTool};
 use mosb_build::exec;
 use mosb_image::{Digest, PinnedRef};
 
@@ -101,8 +101,10 @@ impl MachineState {
         self.deployments.booted_digest() == Some(image.digest())
     }
 
-    pub fn has_staged(&self, image: &PinnedRef) -> bool {
-        self.deployments.staged_digest() == Some(image.digest())
+    /// Whether the image of this target is staged, and was verified if it must be.
+    pub fn has_staged(&self, target: &NodeTarget) -> bool {
+        self.deployments.staged_digest() == Some(target.image.digest())
+            && (self.deployments.staged_is_verified || !target.verify)
     }
 
     /// What the booted deployment has beside its image would come along with each other image.
@@ -117,9 +119,9 @@ impl MachineState {
         Err(Error::LocallyChanged { changes: changes.join(", ") })
     }
 
-    /// Whether the next reboot of a machine that runs this image boots something else.
-    pub fn boots_other_next(&self, image: &PinnedRef) -> bool {
-        let is_other_staged = self.deployments.staged.is_some() && !self.has_staged(image);
+    /// Whether the next reboot of a machine that runs this target boots something else.
+    pub fn boots_other_next(&self, target: &NodeTarget) -> bool {
+        let is_other_staged = self.deployments.staged.is_some() && !self.has_staged(target);
         is_other_staged || self.deployments.rollback_queued
     }
 

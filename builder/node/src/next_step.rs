@@ -123,10 +123,10 @@ mod tests {
 
     /// Of a target without kernel arguments.
     fn fit(state: &MachineState) -> TargetFit {
-        let image = target("new").image;
+        let target = target("new");
         TargetFit {
-            booted: state.runs(&image),
-            staged: state.has_staged(&image),
+            booted: state.runs(&target.image),
+            staged: state.has_staged(&target),
             ..TargetFit::default()
         }
     }

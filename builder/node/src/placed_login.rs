@@ -269,7 +269,8 @@ mod tests {
             "mirrors": [{ "location": "mirror.example/os", "insecure": true }] },
         "authorities": { "everywhere": "-----BEGIN CERTIFICATE-----\n",
             "hosts": { "reg.example": "", "mirror.example": "" } },
-        "proxy": { "httpsProxy": "http://user:hush@proxy.example:3128" }
+        "proxy": { "httpsProxy": "http://user:hush@proxy.example:3128" },
+        "signatures": { "policy.json": "ours", "registries.d/os.yaml": "docker: {}" }
     }"#;
 
     fn mode(dir: &Path, path: &str) -> u32 {
@@ -301,6 +302,11 @@ mod tests {
             assert!(text.contains("mirror.example/os"), "{text}");
             // skopeo runs as another user.
             assert_eq!(mode(dir.path(), &conf), 0o644);
+            for (name, want) in [("policy.json", "ours"), ("registries.d/os.yaml", "docker: {}")] {
+                let file = format!("{given}/{name}");
+                assert_eq!(root.text(&file, 1000).unwrap().as_deref(), Some(want));
+                assert_eq!(mode(dir.path(), &file), 0o644);
+            }
             for host in ["reg.example", "mirror.example"] {
                 let folder = format!("{given}/certs.d/{host}");
                 assert_eq!(mode(dir.path(), &format!("{folder}/mosb-rollout.crt")), 0o644);

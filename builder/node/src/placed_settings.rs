@@ -1,9 +1,11 @@
-//! Where the tools of the machine read mirrors, CAs and proxy while an image is staged.
+//! Where the tools of the machine read mirrors, CAs, proxy and the policy of signatures while an image
+//! is staged.
 //!
 //! skopeo, which pulls for both tools, runs as a user without rights and without a `HOME`, so it reads
 //! only `/etc/containers`. What pulls sees a copy of that directory there with the mirrors and CAs
-//! beside what the machine has: the mirrors are a drop-in of `registries.conf`, and a host has our CAs
-//! beside the machine's own certificates. Nothing below `/etc` changes. The copy is in a directory for
+//! beside what the machine has: the mirrors are a drop-in of `registries.conf`, a host has our CAs
+//! beside the machine's own certificates, and files about signatures replace those of the same name.
+//! Nothing below `/etc` changes. The copy is in a directory for
 //! root, but skopeo reads it where it is mounted; the proxy, whose address may have a password, is in
 //! a file for root.
 
@@ -15,7 +17,7 @@ use crate::error::Error;
 use crate::host::{Host, words};
 use crate::host_root::HostRoot;
 
-/// Mirrors and CAs, before the copy is made. Below the directory of the login, with which all of it
+/// Mirrors, CAs and files about signatures, before the copy is made. Below the directory of the login, with which all of it
 /// is removed.
 const GIVEN: &str = "/run/mosb-rollout/given";
 /// The script that makes the copy.
@@ -45,6 +47,9 @@ pub(crate) fn place(root: &HostRoot, settings: &PullSettings) -> Result<(), Erro
     for (host, pem) in settings.authorities() {
         let file = format!("{GIVEN}/certs.d/{host}/mosb-rollout.crt");
         root.write(&file, pem.as_bytes(), 0o644)?;
+    }
+    for (name, text) in settings.signatures().files() {
+        root.write(&format!("{GIVEN}/{name}"), text.as_bytes(), 0o644)?;
     }
     if settings.has_containers() {
         root.write(SCRIPT, COPY_CONTAINERS.as_bytes(), 0o700)?;

@@ -269,6 +269,7 @@ mod tests {
                 config: None,
                 machine_part,
                 live_from: None,
+                verify: false,
             };
             let access = crate::PullAccess::default();
             let desired = DesiredState { target: &target, access: &access, part: part.as_ref() };

@@ -54,6 +54,10 @@ const LOCAL_CHANGES: [&str; 10] = [
     "initramfs-etc",
 ];
 
+/// How the reference of an image begins that is pulled only if the policy of containers' tools accepts
+/// it.
+pub(crate) const SIGNED: &str = "ostree-image-signed:";
+
 /// Where a deployment is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -87,6 +91,8 @@ pub(crate) fn parse(text: &str) -> Result<Deployments, String> {
             found.local_changes = local_changes(entry);
         } else if entry.staged {
             found.staged = Some(one);
+            let reference = entry.container_image_reference.as_deref().unwrap_or_default();
+            found.staged_is_verified = reference.starts_with(SIGNED);
         } else {
             // Before the booted one, it is what the next reboot boots.
             found.rollback_queued |= has_booted && found.booted.is_none();

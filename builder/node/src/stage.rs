@@ -22,7 +22,9 @@ use crate::rpm_ostree_daemon::{self, settle};
 use crate::staging_unit::{StagingUnit, remove_leftover_login};
 use crate::target_fit::TargetFit;
 use crate::unstage::{remove_refused, unstage};
-use crate::{adopt, boot_check, core_access, etc_merge, placed_settings, update_units};
+use crate::{
+    adopt, boot_check, core_access, etc_merge, placed_settings, signature_policy, update_units,
+};
 
 /// What bootc runs, up to 1.11 after it has staged, and then before.
 const PODMAN: &str = "podman";
@@ -46,7 +48,7 @@ pub async fn stage(host: &Host, desired: &DesiredState<'_>) -> Result<(), Error>
     let set = record.known_of(state.booted_digest());
     let fit = TargetFit::read(host, target, part, &set, &state).await;
     if let Err(Error::NoKernelArguments { .. }) = fit
-        && state.has_staged(&target.image)
+        && state.has_staged(target)
     {
         // Any reboot would boot it.
         remove_refused(host, &state).await;
@@ -117,14 +119,18 @@ pub(crate) async fn bring(
     desired: &DesiredState<'_>,
     state: &MachineState,
 ) -> Result<(), Error> {
-    let image = &desired.target.image;
+    let target = desired.target;
     let record = MachineRecord::read(host.root())?;
     update_units::stop_until_reboot(host).await?;
-    if state.runs(image) {
+    if state.runs(&target.image) {
         // A new deployment is a copy of the one that is next.
         unstage(host, desired, &record.known_of(state.booted_digest())).await?;
-    } else if !state.has_staged(image) {
-        bring_image(host, desired, state, &record).await?;
+    } else if !state.has_staged(target) {
+        let brought = bring_image(host, desired, state, &record).await;
+        if brought.as_ref().is_err_and(Error::is_unverified) {
+            remove_unverified(host, target).await?;
+        }
+        brought?;
     }
     let brought = bring_arguments(host, desired, &record).await;
     if let Err(Error::NoKernelArguments { .. }) = brought {
@@ -132,6 +138,16 @@ pub(crate) async fn bring(
         remove_refused(host, &MachineState::read(host).await?).await;
     }
     brought
+}
+
+/// Removes what was staged before images had to be verified: any reboot would boot it.
+async fn remove_unverified(host: &Host, target: &NodeTarget) -> Result<(), Error> {
+    let state = MachineState::read(host).await?;
+    let is_verified = state.deployments.staged_is_verified || !target.verify;
+    if state.deployments.staged.is_some() && !is_verified {
+        remove_refused(host, &state).await;
+    }
+    Ok(())
 }
 
 /// Logs that kernel arguments of the booted image stay on the machine, because the staged one does not
@@ -203,6 +219,7 @@ async fn bring_image(
 ) -> Result<(), Error> {
     let DesiredState { target, access, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
+    signature_policy::check(host, target, &access.settings).await?;
     let unit = StagingUnit::of(target);
     if !unit.is_running(host).await? {
         StagingUnit::stop_all(host).await?;
@@ -210,7 +227,7 @@ async fn bring_image(
             // One of this target, whose client was killed, goes on. What it staged does not have its
             // kernel arguments yet, and would be removed below.
             settle(host, Some(&unit)).await?;
-            if MachineState::read(host).await?.has_staged(&target.image) {
+            if MachineState::read(host).await?.has_staged(target) {
                 return Ok(());
             }
             // The image would get the arguments and packages of what is next, and be locked as it.
@@ -232,13 +249,17 @@ async fn bring_image(
     }
     // Whatever the tool's exit code: some fail after the image is staged.
     let staged = MachineState::read(host).await?;
-    if staged.runs(&target.image) || staged.has_staged(&target.image) {
+    if staged.runs(&target.image) || staged.has_staged(target) {
         return warn_of_arguments_that_stay(host, &staged);
     }
     let image = target.image.to_string();
-    let last = access.redactor().redact(&unit.last_output(host).await);
+    let output = access.redactor().redact(&unit.last_output(host).await);
     // The error begins with it, and tools repeat it.
-    let mut last = last_characters(&last.replace(&image, "the image"));
+    let mut last = last_characters(&output.replace(&image, "the image"));
+    if signature_policy::is_refusal(&output) {
+        let unit = unit.name().to_owned();
+        return Err(Error::SignatureRefused { image, unit, last });
+    }
     if tool == NodeTool::Bootc && !is_installed(host.root(), PODMAN) {
         last += "\nthis machine has no podman, which bootc needs; put it into the image";
     }
@@ -298,6 +319,7 @@ mod tests {
             config: None,
             machine_part: None,
             live_from: None,
+            verify: false,
         };
         let access = PullAccess::default();
         for (what, passwd, part, want) in [

@@ -9,6 +9,7 @@ use mosb_api::rollout::{NodeTarget, NodeTool};
 use crate::error::Error;
 use crate::host::{Host, words};
 use crate::placed_login::{self, cleanup_property};
+use crate::rpm_ostree_status::SIGNED;
 use crate::unit_output;
 
 /// The units of all targets.
@@ -84,24 +85,33 @@ impl StagingUnit {
         target: &NodeTarget,
         access: Vec<String>,
     ) -> Result<(), Error> {
-        let command = self.command(tool, &target.image.to_string(), access);
+        let command = self.command(tool, target, access);
         host.run("systemd-run", &command, ANSWER_LIMIT).await.map(drop)
     }
 
     /// Not of type `exec`: a tool that fails at once may end before systemd has seen that it began, and
     /// then systemd-run fails and says nothing. What the unit did is read when it has ended.
-    fn command(&self, tool: NodeTool, image: &str, access: Vec<String>) -> Vec<String> {
+    fn command(&self, tool: NodeTool, target: &NodeTarget, access: Vec<String>) -> Vec<String> {
         let mut command = words(["systemd-run", "--quiet", "--collect"]);
         command.push(format!("--unit={}", self.0));
         command.push(format!("--property=RuntimeMaxSec={}", STAGING_LIMIT.as_secs()));
         let properties = access.into_iter().chain([cleanup_property()]);
         command.extend(properties.map(|property| format!("--property={property}")));
         command.push("--".to_owned());
+        let image = &target.image;
         match tool {
-            NodeTool::Bootc => command.extend(words(["bootc", "switch", image])),
+            NodeTool::Bootc => {
+                command.extend(words(["bootc", "switch"]));
+                command.extend(target.verify.then(|| "--enforce-container-sigpolicy".to_owned()));
+                command.push(image.to_string());
+            }
             NodeTool::RpmOstree => {
                 command.extend(words(["rpm-ostree", "rebase", "--bypass-driver"]));
-                command.push(format!("ostree-unverified-registry:{image}"));
+                command.push(if target.verify {
+                    format!("{SIGNED}docker://{image}")
+                } else {
+                    format!("ostree-unverified-registry:{image}")
+                });
             }
         }
         command
@@ -186,25 +196,42 @@ mod tests {
     #[test]
     fn units_run_the_tool_and_remove_the_login() {
         let image = format!("reg.example/os@{}", Digest::of(b"image"));
-        let target: NodeTarget =
-            serde_json::from_value(serde_json::json!({ "image": image })).unwrap();
-        let unit = StagingUnit::of(&target);
-        let start = format!(
-            "systemd-run --quiet --collect --unit=mosb-stage-{}.service --property=RuntimeMaxSec=1800",
-            target.id()
-        );
+        let target = |verify: bool| -> NodeTarget {
+            serde_json::from_value(serde_json::json!({ "image": image, "verify": verify })).unwrap()
+        };
         let cleanup = "--property=ExecStopPost=/usr/bin/rm -rf /run/mosb-rollout /run/systemd/system/rpm-ostreed.service.d/mosb-rollout.conf";
-        for (tool, access, want) in [
-            (NodeTool::Bootc, Vec::new(), format!("{start} {cleanup} -- bootc switch {image}")),
+        for (tool, verify, access, want) in [
+            (NodeTool::Bootc, false, "", format!("bootc switch {image}")),
+            (
+                NodeTool::Bootc,
+                true,
+                "",
+                format!("bootc switch --enforce-container-sigpolicy {image}"),
+            ),
             (
                 NodeTool::RpmOstree,
-                vec!["BindReadOnlyPaths=a:b".to_owned()],
-                format!(
-                    "{start} --property=BindReadOnlyPaths=a:b {cleanup} -- rpm-ostree rebase --bypass-driver ostree-unverified-registry:{image}"
-                ),
+                false,
+                "BindReadOnlyPaths=a:b",
+                format!("rpm-ostree rebase --bypass-driver ostree-unverified-registry:{image}"),
+            ),
+            (
+                NodeTool::RpmOstree,
+                true,
+                "BindReadOnlyPaths=a:b",
+                format!("rpm-ostree rebase --bypass-driver ostree-image-signed:docker://{image}"),
             ),
         ] {
-            assert_eq!(unit.command(tool, &image, access).join(" "), want, "{tool:?}");
+            let target = target(verify);
+            let properties = Some(access.to_owned()).filter(|one| !one.is_empty());
+            let shown =
+                properties.iter().map(|one| format!("--property={one} ")).collect::<String>();
+            let want = format!(
+                "systemd-run --quiet --collect --unit=mosb-stage-{}.service --property=RuntimeMaxSec=1800 {shown}{cleanup} -- {want}",
+                target.id()
+            );
+            let properties = properties.into_iter().collect();
+            let command = StagingUnit::of(&target).command(tool, &target, properties);
+            assert_eq!(command.join(" "), want, "{tool:?}");
         }
     }
 }

@@ -38,7 +38,7 @@ impl TargetFit {
         state: &MachineState,
     ) -> Result<Self, Error> {
         let runs = state.runs(&target.image);
-        let has_staged = state.has_staged(&target.image);
+        let has_staged = state.has_staged(target);
         let by_image = Self { booted: runs, staged: has_staged, change: ArgumentChange::default() };
         let part = part.filter(|part| ArgumentChange::may_be_needed(part, set));
         let Some(part) = part else {

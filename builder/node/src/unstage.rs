@@ -93,10 +93,10 @@ async fn has_obsolete(
     set: &SetByMosb,
     state: &MachineState,
 ) -> Result<bool, Error> {
-    if state.boots_other_next(&desired.target.image) {
+    if state.boots_other_next(desired.target) {
         return Ok(true);
     }
-    if !state.has_staged(&desired.target.image) {
+    if !state.has_staged(desired.target) {
         return Ok(false);
     }
     let fit = TargetFit::read(host, desired.target, desired.part, set, state).await?;

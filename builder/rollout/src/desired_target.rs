@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use super::lookup::RolloutLookup;
 use super::snapshot::RolloutSnapshot;
 use super::target_source::{NoTarget, stock};
-use mosb_api::rollout::{NodeTarget, OnDelete, PinnedBuild, RolloutMode, SoftRebootMode};
+use mosb_api::rollout::{
+    NodeTarget, OnDelete, PinnedBuild, RolloutMode, SoftRebootMode, VerifyOnMachines,
+};
 use mosb_api::{MachineOsConfig, Metadata, labels};
 use mosb_cluster::target::{Pin, TargetError, by_pin, in_service, live_images};
 use mosb_image::Digest;
@@ -79,6 +81,9 @@ impl Desired {
             Err(error) => return Self::Invalid(error.into()),
         };
         if let Err(error) = SoftRebootMode::of(&config.metadata) {
+            return Self::Invalid(error.into());
+        }
+        if let Err(error) = VerifyOnMachines::of(&config.metadata) {
             return Self::Invalid(error.into());
         }
         if config.metadata.is_being_deleted() {

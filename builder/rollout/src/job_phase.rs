@@ -56,7 +56,7 @@ pub(super) fn job_phase(job: &Job, pods: &[Arc<Pod>], quiet: Duration) -> JobPha
             let report = report.and_then(Result::ok);
             let error = report.as_ref().and_then(|report| report.error.as_ref());
             let message = match (error, last) {
-                (Some(error), _) => error.message.clone(),
+                (Some(error), _) => format!("{}: {}", error.code, error.message),
                 (None, last) => {
                     let reason = end.reason.as_deref().unwrap_or("Failed");
                     let why = end.message.as_deref().unwrap_or_default();
@@ -204,7 +204,7 @@ mod tests {
                 &failed_job,
                 vec![rebooted.clone(), pod(2, 42, failed)],
                 old,
-                "Some(42) no space",
+                "Some(42) x: no space",
             ),
             (
                 "killed",

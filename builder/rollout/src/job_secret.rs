@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use super::job_request::{LoginGrant, NodeLogin};
 use super::machine_part::machine_part_of;
 use super::node_job::JobSecretContent;
-use mosb_cluster::resolver::{MachineAccess, Resolver};
+use mosb_api::RenderedName;
+use mosb_api::rollout::NodeTarget;
+use mosb_cluster::resolver::{MachineAccess, Resolver, get_rendered_config};
 use mosb_image::Digest;
+use mosb_plan::plan::SignatureFiles;
 use mosb_reconcile::Problem;
 use mosb_types::Secret;
 
@@ -17,6 +20,7 @@ use mosb_types::Secret;
 pub(super) struct JobSecrets {
     access: Option<MachineAccess>,
     machine_parts: BTreeMap<Digest, Secret<Vec<u8>>>,
+    signatures: BTreeMap<RenderedName, SignatureFiles>,
 }
 
 impl JobSecrets {
@@ -36,14 +40,33 @@ impl JobSecrets {
                 return Ok(JobSecretContent { auth: None, pull_settings: None, machine_part });
             }
         }
+        let signatures = self.signature_files(resolver, &login.target).await?;
         let access = match self.access.take() {
             Some(read) => read,
             None => resolver.machine_access(&login.secrets).await?,
         };
         let access = self.access.insert(access);
         let auth = Some(access.pull_only_login_for(image)?.to_bytes());
-        let pull_settings = Some(access.settings_for(image)?.to_json());
+        let pull_settings = Some(access.settings_for(image, signatures)?.to_json());
         Ok(JobSecretContent { auth, pull_settings, machine_part })
+    }
+
+    /// How the new config verifies signatures: its image brings that to the machine only with the pull
+    /// that must be verified.
+    async fn signature_files(
+        &mut self,
+        resolver: &Resolver,
+        target: &NodeTarget,
+    ) -> Result<SignatureFiles, Problem> {
+        let Some(name) = target.config.as_ref().filter(|_| target.verify) else {
+            return Ok(SignatureFiles::default());
+        };
+        if let Some(read) = self.signatures.get(name) {
+            return Ok(read.clone());
+        }
+        let read = SignatureFiles::of(&get_rendered_config(resolver, name.as_str()).await?);
+        self.signatures.insert(name.clone(), read.clone());
+        Ok(read)
     }
 
     async fn machine_part(
@@ -73,7 +96,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use mosb_api::rollout::NodeTarget;
     use mosb_cluster::ClusterCache;
     use mosb_cluster::resolver::{LookupLimits, MachineSecrets};
     use mosb_image::Digest;
@@ -99,7 +121,10 @@ mod tests {
             Some("push") => logins("pusher"),
             Some(RENDERED) => json!({ "apiVersion": "machineconfiguration.openshift.io/v1",
                 "kind": "MachineConfig", "metadata": { "name": RENDERED },
-                "spec": { "osImageURL": "quay.io/base:1" } }),
+                "spec": { "osImageURL": "quay.io/base:1", "config": {
+                    "ignition": { "version": "3.5.0" },
+                    "storage": { "files": [{ "path": "/etc/containers/policy.json",
+                        "contents": { "source": "data:,policy" } }] } } } }),
             _ => logins(puller),
         });
         Resolver {
@@ -143,7 +168,13 @@ mod tests {
             let login = NodeLogin {
                 job: "job".to_owned(),
                 job_uid: "uid".to_owned(),
-                target: NodeTarget { image, config: None, machine_part: None, live_from: None },
+                target: NodeTarget {
+                    image,
+                    config: None,
+                    machine_part: None,
+                    live_from: None,
+                    verify: false,
+                },
                 grant,
                 secrets: MachineSecrets { pull: None, push: Some("push".to_owned()) },
             };
@@ -158,6 +189,25 @@ mod tests {
             let want = want.map(|hosts| hosts.into_iter().map(str::to_owned).collect::<Vec<_>>());
             let want = want.map_err(str::to_owned);
             assert_eq!(hosts.map_err(|problem| problem.reason), want, "{what}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_verified_targets_bring_the_policy_of_their_config() {
+        for (verify, want) in [(false, Value::Null), (true, json!({ "policy.json": "policy" }))] {
+            let image = format!("reg.example/os@{}", Digest::of(b"image"));
+            let target = json!({ "image": image, "config": RENDERED, "verify": verify });
+            let login = NodeLogin {
+                job: "job".to_owned(),
+                job_uid: "uid".to_owned(),
+                target: serde_json::from_value(target).unwrap(),
+                grant: LoginGrant::OwnImage,
+                secrets: MachineSecrets { pull: None, push: Some("push".to_owned()) },
+            };
+            let content = JobSecrets::default().content(&resolver("puller"), &login).await.unwrap();
+            let settings = content.pull_settings.unwrap();
+            let settings: Value = serde_json::from_slice(settings.expose()).unwrap();
+            assert_eq!(settings["signatures"], want);
         }
     }
 }

@@ -283,6 +283,7 @@ mod tests {
             config: Some(config.parse().unwrap()),
             machine_part: part,
             live_from: None,
+            verify: false,
         });
         NodeJobRequest {
             name: format!("mosb-{}-01234567-0123456789ab-2", verb.as_str()),

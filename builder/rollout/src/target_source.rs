@@ -7,7 +7,7 @@ use super::machine_state::MachineState;
 use super::snapshot::{Machine, RolloutSnapshot};
 use mosb_api::rollout::{NodeTarget, PinnedBuild, STOCK};
 use mosb_api::{RenderedName, labels};
-use mosb_cluster::target::{Found, Pin, TargetError};
+use mosb_cluster::target::{Found, Pin, TargetError, verifies};
 use mosb_image::{Digest, PinnedRef};
 use mosb_reconcile::Problem;
 
@@ -59,7 +59,8 @@ pub(super) fn stock(snapshot: &RolloutSnapshot, pin: Option<Pin<'_>>) -> Result<
         ));
     }
     let build = PinnedBuild { name: STOCK.to_owned(), digest: image.digest() };
-    Ok((build, NodeTarget { image, config: None, machine_part: None, live_from: None }))
+    let verify = snapshot.config.as_ref().is_some_and(verifies);
+    Ok((build, NodeTarget { image, config: None, machine_part: None, live_from: None, verify }))
 }
 
 /// The stock image as it was resolved when the pool was pinned to this digest, if all machines run it.

@@ -12,6 +12,8 @@ use super::{Archives, BOOT_LOADER, CABLE, FIRMWARE, PROGRAMS, initramfs, name, s
 use crate::child::{Finished, finish, limited};
 use crate::node::place::{checked, make_directory};
 use crate::node::{Node, Problem, Programs, condition, images, wait};
+use crate::parts::SKOPEO;
+use crate::skopeo;
 
 /// A boot on a busy machine, and everything shorter.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -185,6 +187,18 @@ impl Machine {
         self.replace_disk();
         self.load_archives();
         self.wait_ready();
+    }
+
+    /// Until the next boot, a skopeo pulls for bootc and rpm-ostree that applies the machine's policy.
+    #[track_caller]
+    pub fn use_newer_skopeo(&self) {
+        let directory = SKOPEO.directory().join("skopeo");
+        let mut tar = limited("tar");
+        tar.arg("-C").arg(directory).args(["-cf", "-", "."]);
+        let archive = finish(&mut tar, &[]).ok().stdout;
+        let unpack = "mkdir -p \"$1\"; tar -C \"$1\" -xf -";
+        let script = format!("{unpack}\n{}", skopeo::USE);
+        self.enter(&["sh", "-euc", &script, "sh", skopeo::FOLDER], &archive).ok();
     }
 
     /// Removes the certificate of the registry's authority, which each disk has at first.

@@ -36,6 +36,9 @@ pub struct SimulatedMachine {
     /// Digests of images.
     pub booted: String,
     pub staged: Option<String>,
+    /// Images whose signature its policy does not accept. A STAND-IN for bootc and the policy: nothing is
+    /// pulled and no signature is read here.
+    pub refused_images: BTreeSet<String>,
     /// The image whose files it has: the booted one, or one that came without a reboot.
     pub files: String,
     /// From 1.

@@ -88,6 +88,11 @@ pub fn answer(
             let has_all = machine.files == digest && login(&machine.part) == login(&part);
             machine.applied = has_all.then_some(target).or(machine.applied.take());
         }
+        "stage" if target["verify"] == true && machine.refused_images.contains(&digest) => {
+            let message = "refused by the policy.json of this machine";
+            let error = json!({ "code": "signature-refused", "message": message });
+            return ended(name, machine, 1, Some(error));
+        }
         "stage" => {
             machine.staged = Some(digest);
             machine.staged_arguments = arguments;

@@ -6,6 +6,7 @@ mod interruptions;
 mod kills;
 mod live;
 mod registry_away;
+mod signatures;
 mod soft_reboots;
 mod stories;
 mod two_controllers;

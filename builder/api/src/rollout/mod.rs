@@ -14,7 +14,7 @@ mod soak;
 
 pub use history::{History, HistoryEntry};
 pub use machine_part::{EtcReport, MachinePart, PathList};
-pub use mode::{OnDelete, RolloutMode, SoftRebootMode};
+pub use mode::{OnDelete, RolloutMode, SoftRebootMode, VerifyOnMachines};
 pub use node_report::{
     AttemptedTarget, Deployment, ExitCode, NodeReport, NodeTool, ReportError, SoftReboot,
 };

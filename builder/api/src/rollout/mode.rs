@@ -59,6 +59,29 @@ impl SoftRebootMode {
     }
 }
 
+/// Whether machines verify the signature of each image that they pull (annotation
+/// `mosb.dev/verify-on-machines`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum VerifyOnMachines {
+    /// They pull it as unverified; a policy of theirs that rejects it is obeyed all the same.
+    #[default]
+    None,
+    /// They refuse an image without a signature that their policy requires, and a policy that
+    /// requires none.
+    Required,
+}
+
+impl VerifyOnMachines {
+    /// The choice of a MachineOSConfig.
+    ///
+    /// # Errors
+    /// The value is neither of the two.
+    pub fn of(config: &Metadata) -> Result<Self, AnnotationError> {
+        let words = [("none", Self::None), ("required", Self::Required)];
+        one_of(config, labels::VERIFY_ON_MACHINES, &words)
+    }
+}
+
 /// Which image the machines get when the MachineOSConfig is deleted (annotation
 /// `mosb.dev/on-delete`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,5 +140,16 @@ mod tests {
             (Ok(SoftRebootMode::Off), Ok(SoftRebootMode::Auto))
         );
         assert!(mode("required").is_err());
+    }
+
+    #[test]
+    fn machines_verify_signatures_only_if_required() {
+        let choice = |value: &str| VerifyOnMachines::of(&config(labels::VERIFY_ON_MACHINES, value));
+        assert_eq!(VerifyOnMachines::of(&Metadata::default()), Ok(VerifyOnMachines::None));
+        assert_eq!(
+            (choice("none"), choice("required")),
+            (Ok(VerifyOnMachines::None), Ok(VerifyOnMachines::Required))
+        );
+        assert!(choice("true").is_err());
     }
 }

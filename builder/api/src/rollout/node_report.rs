@@ -314,6 +314,7 @@ mod tests {
             config: None,
             machine_part: (!part.is_empty()).then(|| Digest::of(part.as_bytes())),
             live_from: (!from.is_empty()).then(|| Digest::of(from.as_bytes())),
+            verify: false,
         };
         let deployment = |name: &str| {
             let digest = Some(Digest::of(name.as_bytes()));

@@ -42,6 +42,13 @@ pub struct NodeTarget {
         description = "Digest of the image that the machine may run while it gets this one without a reboot."
     )]
     pub live_from: Option<Digest>,
+    /// Whether the machine takes the image only with a signature that its own policy requires. Where
+    /// the machine runs the image already, nothing is pulled, so nothing is verified.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    #[schemars(
+        description = "Whether the image is pulled only with a signature that the machine's policy requires."
+    )]
+    pub verify: bool,
 }
 
 /// Hex digits of [`NodeTarget::id`]: names of Jobs have little more space.
@@ -58,8 +65,8 @@ impl NodeTarget {
         self.machine_part.is_none() || self.machine_part == part
     }
 
-    /// Whether a machine that has one of the two has the other one: from which image it comes live does
-    /// not count.
+    /// Whether a machine that has one of the two has the other one: from which image it comes live, and
+    /// how it is pulled, does not count.
     pub fn is_same_to_machines(&self, other: &Self) -> bool {
         (&self.image, &self.config, self.machine_part)
             == (&other.image, &other.config, other.machine_part)
@@ -79,7 +86,8 @@ mod tests {
     fn a_target_without_a_machine_part_accepts_each() {
         let part = |text: &str| Some(Digest::of(text.as_bytes()));
         let image = format!("reg.example/os@{}", Digest::of(b"a")).parse().unwrap();
-        let mut target = NodeTarget { image, config: None, machine_part: None, live_from: None };
+        let mut target =
+            NodeTarget { image, config: None, machine_part: None, live_from: None, verify: false };
         let accepted = |target: &NodeTarget| {
             [None, part("a"), part("b")].map(|found| target.accepts_part(found))
         };
@@ -103,6 +111,7 @@ mod tests {
                 Digest::of(b"part")
             )),
             target(format!(r#"{{"image":"{}","liveFrom":"{}"}}"#, image("a"), Digest::of(b"b"))),
+            target(format!(r#"{{"image":"{}","verify":true}}"#, image("a"))),
         ];
         let ids: std::collections::BTreeSet<String> = targets.iter().map(NodeTarget::id).collect();
         assert_eq!(ids.len(), targets.len());
@@ -125,6 +134,7 @@ mod tests {
             config: Some(config),
             machine_part: Some(Digest::of(b"part")),
             live_from: None,
+            verify: false,
         };
         let json = format!(
             r#"{{"config":"rendered-worker-{}","image":"reg.example/os@sha256:{}","machinePart":"{}"}}"#,

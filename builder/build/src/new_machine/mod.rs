@@ -36,20 +36,32 @@ const DISKS: [&str; 4] = ["disks", "raid", "luks", "filesystems"];
 const OF_MACHINE: [&str; 7] =
     ["/var/", "/home/", "/root/", "/opt/", "/srv/", "/mnt/", "/usr/local/"];
 
-/// mosb made an Ignition config that Ignition would reject.
+/// Why there is no config.
 #[derive(Debug, thiserror::Error, Diagnostic)]
-#[error("pool {pool}: the Ignition config of its new machines is not valid")]
-#[diagnostic(code = "bad-first-boot-config", class = Internal)]
-pub struct InvalidConfig {
-    pub pool: String,
-    pub source: ignition::Error,
+#[non_exhaustive]
+pub enum ConfigError {
+    /// mosb made an Ignition config that Ignition would reject.
+    #[error("pool {pool}: the Ignition config of its new machines is not valid")]
+    #[diagnostic(code = "bad-first-boot-config", class = Internal)]
+    Invalid { pool: String, source: ignition::Error },
+    /// Machines must verify the image, and nothing would refuse it without a signature.
+    #[error(
+        "pool {pool}: its new machines must verify the signature of {image}, and the /etc/containers/policy.json of their config {cause}; let the default be reject, and require a signature of this repository"
+    )]
+    #[diagnostic(code = "policy-accepts-unsigned", class = InvalidInput)]
+    WeakPolicy { pool: String, image: String, cause: String },
 }
 
 /// The config of a pool's new machines.
 ///
 /// # Errors
-/// The config is invalid, which is a bug of mosb.
-pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value, InvalidConfig> {
+/// The policy of a config whose image must be verified requires no signature; or the config is
+/// invalid, which is a bug of mosb.
+pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value, ConfigError> {
+    if let Some(cause) = pull_files.policy_weakness() {
+        let (pool, image) = (rendered.pool().to_string(), pull_files.image().to_string());
+        return Err(ConfigError::WeakPolicy { pool, image, cause });
+    }
     let nothing = json!({});
     let from = rendered.ignition().unwrap_or(&nothing);
     let version = from.pointer("/ignition/version").cloned();
@@ -87,7 +99,7 @@ pub fn config(rendered: &RenderedConfig, pull_files: &PullFiles) -> Result<Value
     }
     match ignition::parse(&config) {
         Ok(_) => Ok(config),
-        Err(source) => Err(InvalidConfig { pool: rendered.pool().to_string(), source }),
+        Err(source) => Err(ConfigError::Invalid { pool: rendered.pool().to_string(), source }),
     }
 }
 

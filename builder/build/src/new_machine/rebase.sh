@@ -53,8 +53,29 @@ if [ -e "$given/auth.json" ]; then
     ln -sf ../mosb/auth.json /run/ostree/auth.json
 fi
 
+# Before 1.13, skopeo pulls for bootc and rpm-ostree whatever the policy of /etc/containers says.
+skopeo_verifies() {
+    version=$(skopeo --version) || return 1
+    version=${version#skopeo version }
+    minor=${version#*.}
+    [ "${version%%.*}" -gt 1 ] || { [ "${version%%.*}" -eq 1 ] && [ "${minor%%.*}" -ge 13 ]; }
+}
+
+flag=
+reference=ostree-unverified-registry:$image
+if [ -e "$given/verify" ]; then
+    if ! skopeo_verifies; then
+        echo "the signature of $image must be verified, and this machine has no skopeo 1.13 or newer; the kubelet is kept off." \
+            "Install it from a newer OS" >&2
+        exit "$gave_up"
+    fi
+    # The tools then refuse a policy that accepts everything.
+    flag=--enforce-container-sigpolicy
+    reference=ostree-image-signed:docker://$image
+fi
+
 by_bootc() {
-    command -v bootc >/dev/null && bootc switch "$image"
+    command -v bootc >/dev/null && bootc switch ${flag:+"$flag"} "$image"
 }
 
 by_rpm_ostree() {
@@ -67,7 +88,7 @@ by_rpm_ostree() {
     systemctl try-restart rpm-ostreed.service
     # What was staged before this was cut off would be "equal", and an error.
     rpm-ostree cleanup --pending || true
-    rpm-ostree rebase --bypass-driver "ostree-unverified-registry:$image"
+    rpm-ostree rebase --bypass-driver "$reference"
 }
 
 if ! by_bootc && ! by_rpm_ostree; then

@@ -107,6 +107,37 @@ fn machines_get_logins_and_authorities_of_their_image() {
     assert!(text("environment").contains("\nhttps_proxy=\"http://proxy.example.com:3128\"\n"));
 }
 
+#[test]
+fn machines_that_verify_get_the_policy_of_their_config() {
+    let signed = r#"[{"type":"sigstoreSigned","keyPath":"/os.pub"}]"#;
+    let any = r#"[{"type":"insecureAcceptAnything"}]"#;
+    let policy = |default: &str| format!(r#"{{"default":{default}}}"#);
+    let file = |path: &str, text: &str| {
+        let source = format!("data:;base64,{}", STANDARD.encode(text));
+        json!({ "path": path, "contents": { "source": source } })
+    };
+    let with = |files: Vec<Value>| {
+        rendered(&json!({ "ignition": { "version": "3.5.0" }, "storage": { "files": files } }))
+    };
+    let attachments = || file("/etc/containers/registries.d/os.yaml", "docker: {}");
+    let of = |text: &str| with(vec![file("/etc/containers/policy.json", text), attachments()]);
+    let strict = of(&policy(signed));
+    let files = pull_files().verified_by(&strict);
+    assert!(config(&strict, &files).is_ok() && files.without_policy().is_none());
+    let names: Vec<String> = files.files().into_iter().map(|file| file.name).collect();
+    for name in ["verify", "containers/policy.json", "containers/registries.d/os.yaml"] {
+        assert!(names.iter().any(|one| one == name), "{name}: {names:?}");
+    }
+    let lax = of(&policy(any));
+    let error = config(&lax, &pull_files().verified_by(&lax)).unwrap_err();
+    assert_eq!(error.code(), "policy-accepts-unsigned", "{error}");
+    assert!(config(&lax, &pull_files()).is_ok(), "it need not be verified");
+    let none = with(Vec::new());
+    let files = pull_files().verified_by(&none);
+    assert!(config(&none, &files).is_ok());
+    assert_eq!(files.without_policy().unwrap().code, "first-boot-policy");
+}
+
 fn unit(name: &str) -> Value {
     json!({ "name": name, "contents": "[Service]\nExecStart=/bin/true\n" })
 }

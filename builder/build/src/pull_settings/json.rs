@@ -29,6 +29,9 @@ impl PullSettings {
                 "noProxy": proxy.no_proxy,
             });
         }
+        if !self.signatures.is_empty() {
+            value["signatures"] = json!(self.signatures);
+        }
         Secret::new(canonical_json(&value))
     }
 
@@ -63,6 +66,11 @@ impl PullSettings {
         let mut pems = hosts.values().chain([everywhere]).filter(|pem| !pem.is_empty());
         if !pems.all(|pem| pem.contains(CERTIFICATE) && !pem.contains('\0')) {
             return Err("authorities: a value has no certificate; want PEM".to_owned());
+        }
+        if !self.signatures.is_valid() {
+            return Err(
+                "signatures: a key is neither policy.json nor registries.d/NAME.yaml".to_owned()
+            );
         }
         let Some(proxy) = &self.proxy else {
             return Ok(());

@@ -1,6 +1,6 @@
 //! What a machine pulls one image with, beside a login: mirrors, CAs and proxy of the cluster's
-//! settings. The controller makes it, a Secret carries it as JSON, and the machine's tools see it
-//! while they pull.
+//! settings, and where it verifies signatures, the policy of the image's config. The controller makes
+//! it, a Secret carries it as JSON, and the machine's tools see it while they pull.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use mosb_api::ClusterSettings;
 use mosb_api::cluster_settings::{Proxy, ProxyUrl};
 use mosb_image::{PinnedRef, RepoRef};
+use mosb_plan::plan::SignatureFiles;
 use mosb_registry::registries_conf::By;
 use mosb_types::{Diagnostic, Secret};
 
@@ -22,37 +23,41 @@ mod registry_entry;
 /// The most bytes of the JSON. A Secret has at most 1 MiB, and this one has more in it.
 pub const MAX_PULL_SETTINGS: usize = 512 * 1024;
 
-/// Mirrors of the repository of one image, CAs of the hosts that it may come from, and the proxy.
+/// Mirrors of the repository of one image, CAs of the hosts that it may come from, the proxy, and how
+/// signatures are verified.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PullSettings {
     registry: Option<RegistryEntry>,
     authorities: Authorities,
     proxy: Option<Proxy>,
+    signatures: SignatureFiles,
 }
 
 /// The settings don't fit into the Secret of a Job.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error(
-    "{image}: mirrors, CAs and proxy for its pull have {bytes} bytes, of which {largest} has {largest_bytes}; a machine gets at most {MAX_PULL_SETTINGS}: leave only those CAs in it that registries need"
+    "{image}: mirrors, CAs, proxy and policy for its pull have {bytes} bytes, of which {largest} has {largest_bytes}; a machine gets at most {MAX_PULL_SETTINGS}: leave only those CAs in it that registries need"
 )]
 #[diagnostic(code = "pull-settings-too-large", class = InvalidInput)]
 pub struct PullSettingsTooLarge {
     pub image: PinnedRef,
     pub bytes: usize,
-    /// The field of the settings with the largest bundle of CAs.
+    /// The field of the settings with the largest bundle of CAs, or a file of the config.
     pub largest: String,
     pub largest_bytes: usize,
 }
 
 impl PullSettings {
-    /// The settings for pulling this image by its digest. `settings.proxy` has its addresses.
+    /// The settings for pulling this image by its digest. `settings.proxy` has its addresses;
+    /// `signatures` replace the machine's own files of the same names.
     ///
     /// # Errors
     /// They are too large.
     pub fn new(
         image: &PinnedRef,
         settings: &ClusterSettings,
+        signatures: SignatureFiles,
     ) -> Result<Self, PullSettingsTooLarge> {
         let conf = registries_conf(settings);
         let repos = pull_repositories(image.repo(), conf.as_deref(), &[By::Digest]);
@@ -64,10 +69,11 @@ impl PullSettings {
                 .clone()
                 .filter(|proxy| !proxy.is_empty())
                 .map(|proxy| Proxy { secret: None, ..proxy }),
+            signatures,
         };
         let bytes = made.to_json().expose().len();
         if bytes > MAX_PULL_SETTINGS {
-            let (largest, largest_bytes) = largest_bundle(settings, &made.authorities);
+            let (largest, largest_bytes) = largest_part(settings, &made);
             let image = image.clone();
             return Err(PullSettingsTooLarge { image, bytes, largest, largest_bytes });
         }
@@ -90,9 +96,15 @@ impl PullSettings {
         self.authorities.by_host()
     }
 
-    /// Whether there are mirrors or CAs.
+    /// How signatures are verified, where that is not by the machine's own files alone.
+    pub fn signatures(&self) -> &SignatureFiles {
+        &self.signatures
+    }
+
+    /// Whether there are mirrors, CAs or files about signatures.
     pub fn has_containers(&self) -> bool {
-        self.registry.is_some() || !self.authorities.hosts.is_empty()
+        let has_others = self.registry.is_some() || !self.authorities.hosts.is_empty();
+        has_others || !self.signatures.is_empty()
     }
 
     /// The environment of what pulls, if there is a proxy.
@@ -121,8 +133,9 @@ pub(crate) fn environment_file(proxy: Option<&Proxy>) -> Secret<String> {
     Secret::new(text)
 }
 
-/// The field with the largest bundle of CAs that a machine gets, and its bytes.
-fn largest_bundle(settings: &ClusterSettings, given: &Authorities) -> (String, usize) {
+/// The field with the largest bundle of CAs that a machine gets, or a file about signatures that is
+/// larger, and its bytes.
+fn largest_part(settings: &ClusterSettings, made: &PullSettings) -> (String, usize) {
     let everywhere = [
         ("additionalTrustBundle", &settings.additional_trust_bundle),
         ("registryTrustBundle", &settings.registry_trust_bundle),
@@ -131,9 +144,10 @@ fn largest_bundle(settings: &ClusterSettings, given: &Authorities) -> (String, u
         .into_iter()
         .filter_map(|(field, pem)| Some((field.to_owned(), pem.as_ref()?.len())));
     let of_hosts = settings.image_registry_bundles.iter();
-    let of_hosts = of_hosts.filter(|(host, _)| given.hosts.contains_key(*host));
+    let of_hosts = of_hosts.filter(|(host, _)| made.authorities.hosts.contains_key(*host));
     let of_hosts = of_hosts.map(|(host, pem)| (format!("imageRegistryBundles.{host}"), pem.len()));
-    let largest = everywhere.chain(of_hosts).max_by_key(|(_, bytes)| *bytes);
+    let files = made.signatures.files().map(|(name, text)| (name.to_owned(), text.len()));
+    let largest = everywhere.chain(of_hosts).chain(files).max_by_key(|(_, bytes)| *bytes);
     largest.unwrap_or_else(|| ("mirrors".to_owned(), 0))
 }
 

@@ -44,9 +44,13 @@ fn settings(text: &str) -> ClusterSettings {
     settings
 }
 
+fn new(settings: &ClusterSettings) -> Result<PullSettings, PullSettingsTooLarge> {
+    PullSettings::new(&image(), settings, SignatureFiles::default())
+}
+
 #[test]
 fn machine_gets_only_settings_of_its_repository() {
-    let made = PullSettings::new(&image(), &settings(SETTINGS)).unwrap();
+    let made = new(&settings(SETTINGS)).unwrap();
     let conf = made.registries_conf().unwrap();
     let want = r#"[[registry]]
 location = "registry.example:5000/acme/os"
@@ -97,13 +101,30 @@ fn machine_without_settings_pulls_as_before() {
         "imageRegistryBundles: {a.example: '-----BEGIN CERTIFICATE-----'}",
         "registrySources: {blockedRegistries: [a.example]}",
     ] {
-        let made = PullSettings::new(&image(), &ClusterSettings::parse(text).unwrap()).unwrap();
+        let made = new(&ClusterSettings::parse(text).unwrap()).unwrap();
         assert!(made.is_empty(), "{text}");
         assert_eq!(made.to_json().expose(), b"{}", "{text}");
         assert_eq!(made.registries_conf(), None, "{text}");
         assert!(made.environment().is_none() && !made.has_containers(), "{text}");
     }
     assert!(PullSettings::parse(b"{}").unwrap().is_empty());
+}
+
+#[test]
+fn how_signatures_are_verified_round_trips() {
+    let text = |text: &str| format!(r#"{{"signatures":{{"{text}":"text"}}}}"#);
+    let read = PullSettings::parse(text("registries.d/a.yaml").as_bytes()).unwrap();
+    assert!(read.has_containers() && !read.is_empty());
+    let files = read.signatures().clone();
+    let made = PullSettings::new(&image(), &ClusterSettings::default(), files.clone()).unwrap();
+    assert_eq!(made, read);
+    assert_eq!(PullSettings::parse(made.to_json().expose()).unwrap(), made);
+    let large =
+        text("policy.json").replace(":\"text", &format!(":\"{}", "x".repeat(MAX_PULL_SETTINGS)));
+    let large: serde_json::Value = serde_json::from_str(&large).unwrap();
+    let files = serde_json::from_value(large["signatures"].clone()).unwrap();
+    let error = PullSettings::new(&image(), &settings(SETTINGS), files).unwrap_err();
+    assert_eq!(error.largest, "policy.json");
 }
 
 #[test]
@@ -115,7 +136,7 @@ fn source_that_must_not_be_asked_is_blocked() {
         ),
         ("registrySources: {blockedRegistries: ['registry.example:5000']}", 0),
     ] {
-        let made = PullSettings::new(&image(), &ClusterSettings::parse(text).unwrap()).unwrap();
+        let made = new(&ClusterSettings::parse(text).unwrap()).unwrap();
         let conf = made.registries_conf().unwrap();
         assert!(conf.contains("blocked = true"), "{text}: {conf}");
         assert_eq!(conf.matches("registry.mirror").count(), mirrors, "{text}: {conf}");
@@ -129,9 +150,9 @@ fn a_bundle_that_is_too_large_is_named() {
     let larger = large.clone() + "larger";
     settings.image_registry_bundles.insert("other.example".to_owned(), larger);
     // No image of it is pulled.
-    assert!(PullSettings::new(&image(), &settings).is_ok());
+    assert!(new(&settings).is_ok());
     settings.registry_trust_bundle = Some(large);
-    let error = PullSettings::new(&image(), &settings).unwrap_err();
+    let error = new(&settings).unwrap_err();
     assert_eq!(error.largest, "registryTrustBundle");
     assert!(error.to_string().contains("registryTrustBundle"), "{error}");
 }
@@ -161,6 +182,7 @@ fn unfit_json_is_refused_and_not_quoted() {
         json!({ "proxy": { "httpsProxy": "http://a\nhush" } }),
         json!({ "proxy": { "noProxy": "hush\0" } }),
         json!({ "proxy": { "secret": "hush" } }),
+        json!({ "signatures": { "../hush": "" } }),
         json!({ "later": "hush" }),
         json!({ "proxy": "hush" }),
         json!(" ".repeat(MAX_PULL_SETTINGS)),

@@ -5,6 +5,7 @@ use super::{Resolver, invalid_input};
 use mosb_api::{ClusterSettings, MachineOsConfig, RenderedName};
 use mosb_build::{DockerConfigJson, NamedSecret, PullSettings, PushLogin, pull_only_login};
 use mosb_image::{ImageRef, PinnedRef};
+use mosb_plan::plan::SignatureFiles;
 use mosb_reconcile::Problem;
 
 impl Resolver {
@@ -93,8 +94,12 @@ impl MachineAccess {
         pull_only_login(image, &self.pull.credentials, self.push.as_ref(), &self.settings)
     }
 
-    /// Mirrors, CAs and proxy for an image.
-    pub fn settings_for(&self, image: &PinnedRef) -> Result<PullSettings, Problem> {
-        Ok(PullSettings::new(image, &self.settings)?)
+    /// Mirrors, CAs and proxy for an image, and how its signature is verified.
+    pub fn settings_for(
+        &self,
+        image: &PinnedRef,
+        signatures: SignatureFiles,
+    ) -> Result<PullSettings, Problem> {
+        Ok(PullSettings::new(image, &self.settings, signatures)?)
     }
 }

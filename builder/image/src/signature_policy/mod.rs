@@ -156,6 +156,25 @@ impl SignaturePolicy {
         Ok(Self { default: requirement(DEFAULT, raw.default)?, scopes })
     }
 
+    /// Why a machine with this `policy.json` could take `host/repository@digest` without a signature, or
+    /// its tools refuse the policy where they must verify; `None` if it requires one. Ends a sentence
+    /// that begins with the file.
+    pub fn weakness(text: &[u8], image: &str) -> Option<String> {
+        let policy = match Self::parse(text) {
+            Ok(policy) => policy,
+            Err(error) => return Some(format!("is not valid: {error}")),
+        };
+        let Verdict { scope, requirement } = policy.verdict(image);
+        if *requirement == Requirement::Accept {
+            return Some(format!("accepts it without a signature, by {scope:?}"));
+        }
+        // As ostree's importer checks it, for bootc and rpm-ostree.
+        let is_lax = policy.default == Requirement::Accept;
+        is_lax.then(|| {
+            format!("accepts everything by {DEFAULT:?}, which bootc and rpm-ostree refuse")
+        })
+    }
+
     /// Whether it accepts all images.
     pub fn accepts_all(&self) -> bool {
         let all = self.scopes.values().chain([&self.default]);

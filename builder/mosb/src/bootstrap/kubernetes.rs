@@ -195,8 +195,12 @@ pub fn output(
         match seed {
             Some(seed) => {
                 notices.extend(new_machine::left_out(&one.rendered.config));
-                let pull_files =
+                let mut pull_files =
                     PullFiles::new(&seed.image, &seed.pull.credentials, &checked.settings);
+                if seed.verify {
+                    pull_files = pull_files.verified_by(&one.rendered.config);
+                }
+                notices.extend(pull_files.without_policy());
                 let config = new_machine::config(&one.rendered.config, &pull_files)?;
                 let path = format!("ignition/{}.ign", api::shortened(out.pool.as_str(), 200));
                 out.ignition = Some(path.clone());

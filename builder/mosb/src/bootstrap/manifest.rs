@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use mosb_api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
 use mosb_build::SecretObject;
-use mosb_build::new_machine::InvalidConfig;
+use mosb_build::new_machine::ConfigError;
 use mosb_plan::render::Component;
 use mosb_types::{Diagnostic, Finding, Secret};
 
@@ -94,7 +94,7 @@ pub enum Error {
     Invalid { problems: Vec<Finding> },
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Machine(#[from] InvalidConfig),
+    Machine(#[from] ConfigError),
 }
 
 fn listed(problems: usize) -> String {

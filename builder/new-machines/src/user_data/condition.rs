@@ -92,6 +92,8 @@ pub(super) fn message(
             name_list(paths, MAX_PATHS)
         );
     }
+    let policy = content.findings.iter().find(|one| one.code == "first-boot-policy");
+    message += &policy.map(|one| format!("; {}", one.message)).unwrap_or_default();
     message
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::join_tokens::{ClusterInfo, JoinToken, JoinTokens};
 use mosb_api::RenderedConfig;
 use mosb_build::PushLogin;
-use mosb_build::new_machine::{self, InvalidConfig, OwnConfig, OwnConfigError, PullFiles};
+use mosb_build::new_machine::{self, ConfigError, OwnConfig, OwnConfigError, PullFiles};
 use mosb_ignition as ignition;
 use mosb_plan::plan::secret_files;
 use mosb_types::{Diagnostic, Finding, Secret, canonical_json};
@@ -46,8 +46,8 @@ pub struct MachineContent {
     pub has_logins: bool,
     /// Paths of files that probably contain secrets.
     pub secret_paths: Vec<String>,
-    /// What of the rendered config reaches no machine.
-    pub left_out: Vec<Finding>,
+    /// What of the rendered config reaches no machine, and what it lacks for the pull.
+    pub findings: Vec<Finding>,
 }
 
 /// Why there is no config.
@@ -62,7 +62,7 @@ pub enum ContentError {
     Own(#[from] OwnConfigError),
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Invalid(#[from] InvalidConfig),
+    Config(#[from] ConfigError),
 }
 
 impl MachineContent {
@@ -88,7 +88,10 @@ impl MachineContent {
             config,
             has_logins: pull_files.has_logins(),
             secret_paths: secret_paths.map(|(path, _)| path.to_owned()).collect(),
-            left_out: new_machine::left_out(rendered),
+            findings: {
+                let left_out = new_machine::left_out(rendered);
+                left_out.into_iter().chain(pull_files.without_policy()).collect()
+            },
         })
     }
 

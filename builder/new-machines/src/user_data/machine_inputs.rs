@@ -28,7 +28,10 @@ pub async fn new_machine(
     let login = access.pull_only_login_for(image);
     Ok(MachineInputs {
         join: join_config(resolver, settings, rendered.pool()).await?,
-        pull_files: login.map(|login| PullFiles::new(image, &login, settings)),
+        pull_files: login.map(|login| {
+            let files = PullFiles::new(image, &login, settings);
+            if target.verify { files.verified_by(&rendered) } else { files }
+        }),
         rendered,
     })
 }

@@ -201,7 +201,7 @@ pub(super) fn notices(
     }));
     // Whether files below /var reach the machine follows from how the image was built; its plan
     // reports them.
-    let left_out = content.left_out.iter().filter(|one| one.code != "var-at-installation");
-    notices.extend(left_out.cloned());
+    let findings = content.findings.iter().filter(|one| one.code != "var-at-installation");
+    notices.extend(findings.cloned());
     notices
 }

@@ -69,7 +69,13 @@ fn a_job_elsewhere_counts_on_ready_machines() {
 
 /// A Job that ended well, on this machine.
 fn ended_job(machine: &Machine) -> Job {
-    let target = NodeTarget { image: image(2), config: None, machine_part: None, live_from: None };
+    let target = NodeTarget {
+        image: image(2),
+        config: None,
+        machine_part: None,
+        live_from: None,
+        verify: false,
+    };
     let mut snapshot = RolloutSnapshot::default();
     snapshot.pool.metadata.name = "worker".to_owned();
     let verb = NodeVerb::Stage;

@@ -16,6 +16,10 @@ pub struct FakeNode {
     pub machine: SeenMachine,
     pub booted: Digest,
     pub staged: Option<Digest>,
+    /// Whether its policy had to accept what is staged.
+    pub is_staged_verified: bool,
+    /// Images that its policy does not accept.
+    pub refuses: BTreeSet<Digest>,
     /// The image whose files `/etc` has.
     pub files: Digest,
     /// `apply --no-reboot` finds that files of another image need a reboot.
@@ -101,6 +105,8 @@ impl FakeNode {
             machine,
             booted,
             staged: None,
+            is_staged_verified: false,
+            refuses: BTreeSet::new(),
             files: booted,
             takes_nothing_live: false,
             boot: 0,
@@ -345,11 +351,19 @@ impl FakeNode {
             return Ok(());
         }
         // Its own image is on the machine.
-        let has_image = self.booted == digest || self.staged == Some(digest);
+        let is_verified = self.is_staged_verified || !target.verify;
+        let has_image = self.booted == digest || self.staged == Some(digest) && is_verified;
         if is_registry_down && !has_image {
             return Err((1, "reg.example: no answer"));
         }
+        if !has_image && target.verify && self.refuses.contains(&digest) {
+            self.staged = self.staged.filter(|_| self.is_staged_verified);
+            return Err((1, "refused by the policy.json of this machine"));
+        }
         self.went_back = None;
+        if !has_image {
+            self.is_staged_verified = target.verify;
+        }
         self.staged = Some(digest);
         self.staged_arguments = arguments;
         Ok(())

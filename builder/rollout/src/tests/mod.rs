@@ -26,6 +26,7 @@ mod ring_property;
 mod rings;
 mod safety;
 mod server;
+mod signatures;
 mod soft_reboots;
 mod stories;
 mod tables;

@@ -209,7 +209,13 @@ fn what_some_machines_have_lets_their_pool_be_updating() {
 fn names_of_jobs_have_96_bits() {
     let mut machine = Machine::default();
     machine.node.metadata.uid = Some("11111111-2222-3333-4444-555555555555".to_owned());
-    let target = NodeTarget { image: image(1), config: None, machine_part: None, live_from: None };
+    let target = NodeTarget {
+        image: image(1),
+        config: None,
+        machine_part: None,
+        live_from: None,
+        verify: false,
+    };
     let digits = &Digest::of(machine.node.metadata.uid().as_bytes()).hex()[..24];
     for verb in NodeVerb::ALL {
         let target = Some(&target).filter(|_| verb != NodeVerb::Report);

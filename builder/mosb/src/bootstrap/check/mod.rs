@@ -7,6 +7,7 @@ pub use fields::invalid_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mosb_api::rollout::VerifyOnMachines;
 use mosb_api::{ClusterSettings, MachineOsConfig, PoolName, labels};
 use mosb_build::{NamedSecret, pull_only_login, pull_permission};
 use mosb_image::{PinnedRef, RepoRef};
@@ -53,6 +54,8 @@ pub struct Seed {
     /// The logins that pull the image: the MachineOSConfig's own over the cluster's. Its name lists
     /// both for messages, as `secret a and secret b`; it is empty without logins.
     pub pull: NamedSecret,
+    /// Whether machines must verify the signature of the image.
+    pub verify: bool,
 }
 
 /// Pools that an OpenShift release creates itself, so they may be missing in the manifests.
@@ -230,6 +233,11 @@ impl<'a> Validator<'a> {
             self.pull_permission(config, &own.name);
         }
         let image = self.image(config);
+        let verifies = VerifyOnMachines::of(&object.metadata);
+        if let Err(error) = &verifies {
+            let (field, message) = ("metadata.annotations", error.to_string());
+            self.report(config, field, "bad-machine-os-config", message);
+        }
         if self.problems.len() > before {
             return None;
         }
@@ -241,6 +249,7 @@ impl<'a> Validator<'a> {
             push: plan::push_repository(&object.spec.rendered_image_push_spec, nested).ok()?,
             push_secret,
             pull: self.pull(own),
+            verify: verifies == Ok(VerifyOnMachines::Required),
         };
         self.pull_login(config, &seed);
         Some(seed)

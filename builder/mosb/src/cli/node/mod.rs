@@ -104,7 +104,8 @@ pub struct ReportNode {
 
 #[derive(Debug, Args)]
 pub struct StageOnNode {
-    /// What the machine should run: a JSON object with image (REPO@DIGEST), and config, machinePart and liveFrom if it has them
+    /// What the machine should run: a JSON object with image (REPO@DIGEST), and config, machinePart, liveFrom and verify if it
+    /// has them
     #[arg(long, value_name = "JSON", value_parser = target)]
     pub target: NodeTarget,
     /// Logins for the image's repository, as auth.json has them; only the pull of this image sees them

@@ -20,6 +20,7 @@ fn a_machine() {
         config: config.map(|name| name.parse().unwrap()),
         machine_part: None,
         live_from: None,
+        verify: false,
     };
     let os = "registry.example.com/os/worker";
     let report = MachineReport {
