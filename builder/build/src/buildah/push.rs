@@ -31,7 +31,7 @@ pub async fn push(
         Some(signing) => {
             let description = description(build, built);
             let config = &built.image.config;
-            Some(signing.evidence(target, &push_plan, config, description).await)
+            Some(signing.of_push(target, &push_plan, config, description).await)
         }
         None => None,
     };
