@@ -76,7 +76,13 @@ impl FakeCluster {
                         assert!(twice.is_none(), "asked twice");
                     }
                     Lookup::Sign(lookup) => {
-                        assert!(self.confirmed.contains(&lookup.image), "signed and not confirmed");
+                        let seen_by_registry = match lookup.kind {
+                            ImageKind::PreparedBase => &self.images,
+                            ImageKind::Direct { .. }
+                            | ImageKind::OnPrepared(_)
+                            | ImageKind::Containerfile => &self.confirmed,
+                        };
+                        assert!(seen_by_registry.contains(&lookup.image), "{lookup:?}");
                         assert!(lookup.plan.base.is_some(), "of the base that the build pinned");
                         assert_eq!(*lookup.image.repo(), lookup.plan.push);
                         let problem =
