@@ -171,6 +171,7 @@ mod tests {
             (ConfigReconcileFailed, "ConfigReconcileFailed", Warning),
             (ConfigDeleted, "ConfigDeleted", Normal),
             (ImageHeld, "ImageHeld", Warning),
+            (ImageNotSigned, "ImageNotSigned", Warning),
             (PreparedBaseMissing, "PreparedBaseMissing", Warning),
             (NewerBase, "NewerBase", Normal),
             (BaseRecorded, "BaseRecorded", Normal),
