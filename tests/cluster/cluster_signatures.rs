@@ -198,7 +198,8 @@ fn a_prepared_base_is_signed_before_it_is_used() {
 
     // The pod that makes it can't use it, and another one does.
     let first = cluster.image_after("");
-    let [prepared] = &recorded(&cluster)[..] else { panic!("{:?}", recorded(&cluster)) };
+    let made = recorded(&cluster);
+    let [prepared] = &made[..] else { panic!("{made:?}") };
     let prepared = format!("{}@{prepared}", cluster.push);
     for image in [&prepared, &first] {
         let manifest = keys.verified(&cluster, image, "os.key").expect("it is signed");
