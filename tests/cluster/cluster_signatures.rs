@@ -1,12 +1,76 @@
-//! A policy of the settings requires signatures of a pool's base. On a real API server, with a real
-//! registry.
+//! A policy of the settings requires signatures of a pool's base, and the controller signs what it built. On
+//! a real API server, with a real registry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::test_cluster::{Cluster, SOON};
-use mosb_tests::{Layout, Mosb, build_fixture, wait};
+use crate::test_cluster::build_pod::recorded;
+use crate::test_cluster::{BUILD, Cluster, SOON, state};
+use mosb_tests::{Finished, Layout, Mosb, build_fixture, wait};
+
+/// The Secret with the key of the controller.
+const SECRET: &str = "os-signing-key";
+
+/// Keys for signatures, and the program that makes and uses them.
+struct Keys {
+    mosb: Mosb,
+}
+
+impl Keys {
+    fn new(names: &[&str]) -> Self {
+        let keys = Self { mosb: Mosb::new() };
+        for name in names {
+            keys.mosb.run(["keys", "new", &keys.file(name)]).ok();
+        }
+        keys
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.mosb.home().join(name).display().to_string()
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    /// Gives the controller this key.
+    fn give(&self, cluster: &Cluster, name: &str) {
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": SECRET },
+            "stringData": { "cosign.key": self.text(name) } });
+        cluster.namespace.apply(&secret.to_string());
+    }
+
+    /// Runs a command with the login and the CA of the registry.
+    fn run(&self, cluster: &Cluster, words: &[&str]) -> Finished {
+        let registry = cluster.node.registry();
+        let (authfile, certificates) = (registry.authfile(), registry.certificates());
+        let mut words = words.to_vec();
+        words.extend(["--authfile", authfile.to_str().unwrap()]);
+        words.extend(["--cert-dir", certificates.to_str().unwrap()]);
+        self.mosb.run(words)
+    }
+
+    /// What is attached to an image, if this key accepts it.
+    fn verified(&self, cluster: &Cluster, image: &str, key: &str) -> Option<Value> {
+        let key = self.file(&format!("{key}.pub"));
+        let finished = self.run(cluster, &["verify", image, "--key", &key, "-o", "json"]);
+        (finished.code() == Some(0)).then(|| finished.json()["manifests"][0].clone())
+    }
+}
+
+fn descriptions(manifest: &Value) -> Vec<String> {
+    let attestations = manifest["attestations"].as_array().unwrap().iter();
+    attestations.map(|it| it["description"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// The message of the condition `Blocked`, while it is true.
+fn blocked(cluster: &Cluster) -> Option<String> {
+    let config = cluster.config();
+    let all = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let blocked = all.into_iter().find(|one| one["type"] == "Blocked" && one["status"] == "True");
+    Some(blocked?["message"].as_str().unwrap().to_owned())
+}
 
 /// Pushes a base under a tag of its own, and returns its name.
 fn push_base(cluster: &Cluster, version: &str) -> String {
@@ -32,10 +96,7 @@ fn policy(repository: &str, key: &str) -> Value {
 #[test]
 fn a_base_is_built_on_once_it_is_signed() {
     let mut cluster = Cluster::new("signatures");
-    let mosb = Mosb::new();
-    let file = |name: &str| mosb.home().join(name).display().to_string();
-    mosb.run(["keys", "new", &file("os.key")]).ok();
-    let key = std::fs::read_to_string(file("os.key.pub")).unwrap();
+    let keys = Keys::new(&["os.key"]);
     let (first_base, second_base) = (push_base(&cluster, "1"), push_base(&cluster, "2"));
     cluster.render_on(&first_base, "first");
     cluster.opt_in(None);
@@ -43,15 +104,9 @@ fn a_base_is_built_on_once_it_is_signed() {
     let first = cluster.image_after("");
 
     let (repository, _) = first_base.rsplit_once(':').unwrap();
-    cluster.settings_with(&policy(repository, &key));
+    cluster.settings_with(&policy(repository, &keys.text("os.key.pub")));
     cluster.render_on(&second_base, "second");
-    let message = wait("Blocked by the policy", SOON, || {
-        let config = cluster.config();
-        let all = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let blocked =
-            all.into_iter().find(|one| one["type"] == "Blocked" && one["status"] == "True");
-        Some(blocked?["message"].as_str().unwrap().to_owned())
-    });
+    let message = wait("Blocked by the policy", SOON, || blocked(&cluster));
     for part in [&*second_base, "it has no signature", repository, "mosb-config", "sign it"] {
         assert!(message.contains(part), "{part}: {message}");
     }
@@ -63,14 +118,101 @@ fn a_base_is_built_on_once_it_is_signed() {
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], json!(first));
     assert_eq!(cluster.builds().len(), 1, "nothing is built");
 
-    let registry = cluster.node.registry();
-    let (authfile, certificates) = (registry.authfile(), registry.certificates());
-    let key = file("os.key");
-    let mut sign = vec!["sign", &second_base, "--sign-key", &key];
-    sign.extend(["--authfile", authfile.to_str().unwrap()]);
-    sign.extend(["--cert-dir", certificates.to_str().unwrap()]);
-    mosb.run(sign).ok();
+    keys.run(&cluster, &["sign", &second_base, "--sign-key", &keys.file("os.key")]).ok();
     let second = cluster.image_after(&first);
     assert_eq!(cluster.file(&second, "/etc/story"), "second");
+    assert_eq!(cluster.builds().len(), 2);
+}
+
+#[test]
+fn the_controller_signs_images_before_they_serve() {
+    let mut cluster = Cluster::new("signed");
+    let keys = Keys::new(&["first.key", "second.key"]);
+    cluster.settings_with(&json!({ "signing": { "secret": SECRET } }));
+    let rendered = cluster.render("one");
+    cluster.opt_in(None);
+    cluster.start();
+
+    // The image is built, and not in service.
+    let message = wait("Blocked without a key", BUILD, || blocked(&cluster));
+    let secret = format!("secret {}/{SECRET}", cluster.namespace.name);
+    for part in [&*secret, "there is none", "cosign generate-key-pair"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let build = cluster.current();
+    assert_eq!(state(&build), "Building", "{build:#}");
+    let noted = build["metadata"]["annotations"]["mosb.dev/not-signed"].as_str().unwrap();
+    assert!(noted.starts_with("no-signing-key: ") && noted.contains(&secret), "{noted}");
+    assert_eq!(cluster.config()["status"]["currentImagePullSpec"].as_str().unwrap_or(""), "");
+
+    keys.give(&cluster, "first.key");
+    let first = cluster.image_after("");
+    let build = cluster.current();
+    assert_eq!((state(&build), cluster.builds().len()), ("Succeeded".to_owned(), 1));
+    let annotations = &build["metadata"]["annotations"];
+    assert!(annotations["mosb.dev/signed"].as_str().unwrap().starts_with("sha256:"));
+    assert_eq!(annotations["mosb.dev/not-signed"], Value::Null, "{annotations:#}");
+    assert!(cluster.message(&cluster.config(), "ImageSigned").contains(&first));
+    let tags = [rendered.as_str(), build["metadata"]["name"].as_str().unwrap()];
+    for tag in tags {
+        let image = format!("{}:{tag}", cluster.push);
+        let manifest = keys.verified(&cluster, &image, "first.key").expect("it is signed");
+        let signatures = manifest["signatures"].as_array().unwrap();
+        let mut identities = signatures.iter().map(|it| &it["identity"]);
+        assert!(identities.any(|identity| *identity == image.as_str()), "{signatures:#?}");
+        let found = descriptions(&manifest);
+        let has = |part: &str| found.iter().any(|one| one.contains(part));
+        assert!(has("SPDX-2.3") && has(" files"), "of a direct build, files are listed: {found:?}");
+        assert!(has("by https://mosb.dev/builder/controller, of ") && has(&rendered), "{found:?}");
+    }
+    let shown = cluster.mosb(&["builds", &cluster.pool, "-o", "json"]).ok().json();
+    assert_eq!(shown["builds"][0]["signed"], annotations["mosb.dev/signed"]);
+    assert!(!cluster.log().contains("PRIVATE KEY"));
+
+    // Another key signs what is built from then on.
+    keys.give(&cluster, "second.key");
+    cluster.render("two");
+    let second = cluster.image_after(&first);
+    for (image, key, is_accepted) in [
+        (&first, "first.key", true),
+        (&first, "second.key", false),
+        (&second, "first.key", false),
+        (&second, "second.key", true),
+    ] {
+        let found = keys.verified(&cluster, image, key);
+        assert_eq!(found.is_some(), is_accepted, "{image} by {key}");
+    }
+}
+
+#[test]
+fn a_prepared_base_is_signed_before_it_is_used() {
+    let mut cluster = Cluster::new("signed-prepared");
+    let keys = Keys::new(&["os.key"]);
+    keys.give(&cluster, "os.key");
+    let mut settings = policy(&cluster.push, &keys.text("os.key.pub"));
+    settings["signing"] = json!({ "secret": SECRET });
+    cluster.settings_with(&settings);
+    cluster.render("one");
+    cluster.opt_in(Some("FROM base\nRUN touch /usr/share/prepared\n"));
+    cluster.start();
+
+    // The pod that makes it can't use it, and another one does.
+    let first = cluster.image_after("");
+    let made = recorded(&cluster);
+    let [prepared] = &made[..] else { panic!("{made:?}") };
+    let prepared = format!("{}@{prepared}", cluster.push);
+    for image in [&prepared, &first] {
+        let manifest = keys.verified(&cluster, image, "os.key").expect("it is signed");
+        let found = descriptions(&manifest);
+        assert!(found.iter().any(|one| one.contains("builder/controller")), "{image}: {found:?}");
+    }
+    assert_eq!(cluster.file(&first, "/etc/story"), "one");
+    let build = cluster.current();
+    assert_eq!(build["metadata"]["annotations"]["mosb.dev/attempt"], "2", "{build:#}");
+
+    // The next config is built on it.
+    cluster.render("two");
+    let second = cluster.image_after(&first);
+    assert!(keys.verified(&cluster, &second, "os.key").is_some());
     assert_eq!(cluster.builds().len(), 2);
 }

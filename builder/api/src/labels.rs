@@ -228,6 +228,13 @@ pub const CHECKS: &str = "mosb.dev/checks";
 pub const OVERRIDE_CHECK: &str = "mosb.dev/override-check";
 /// Annotation of a MachineOSBuild: what the checks of its image found, as JSON.
 pub const CHECKED: &str = "mosb.dev/checked";
+/// Annotation of a MachineOSConfig: the Secret with the key that signs its images.
+pub const SIGNING_SECRET: &str = "mosb.dev/signing-secret";
+/// Annotation of a MachineOSBuild whose image the controller signed, and found signed in the registry:
+/// the fingerprint of the key, `sha256:…`.
+pub const SIGNED: &str = "mosb.dev/signed";
+/// Annotation of a MachineOSBuild whose image has to be signed and is not: why, `code: message`.
+pub const NOT_SIGNED: &str = "mosb.dev/not-signed";
 /// Label of the Job of an own check and of its pod: the name of the check.
 pub const CHECK: &str = "mosb.dev/check";
 /// Annotation of a MachineOSConfig: the policy of its roll-outs, one of `rolloutPolicies` in the settings.

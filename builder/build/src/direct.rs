@@ -127,7 +127,7 @@ pub async fn build(
             let layers = vec![SbomLayer { digest: image.layer.digest, files: Some(files) }];
             let description = Description { origin, layers, packages };
             let config = &image.edited.config;
-            Some(signing.evidence(target, &push_plan, config, description).await)
+            Some(signing.of_push(target, &push_plan, config, description).await)
         }
         None => None,
     };

@@ -46,7 +46,7 @@ pub use registries_conf::registries_conf;
 pub use result::JobResult;
 pub use result_reporter::ResultReporter;
 pub use secret_object::SecretObject;
-pub use signing::Signing;
+pub use signing::{Description, Signing, Subject};
 pub use step_failure::StepFailure;
 
 /// Why nothing was built.

@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use mosb_image::BlobRef;
 use mosb_image::tree::BaseTree;
+use mosb_image::{BlobRef, RepoRef};
 use mosb_plan::plan::Origin;
 use mosb_registry::{PushPlan, Target};
 use mosb_trust::attestation::Statement;
@@ -29,29 +29,47 @@ pub struct Signing<'k> {
 
 /// What the SBOM and the provenance of an image have.
 #[derive(Debug)]
-pub(crate) struct Description {
+pub struct Description {
     pub origin: Origin,
     pub layers: Vec<SbomLayer>,
     /// `None` if they can't be read.
     pub packages: Option<OsPackages>,
 }
 
+/// An image that is signed.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// None in an OCI layout.
+    pub repo: Option<&'a RepoRef>,
+    pub manifest: &'a BlobRef,
+    pub tags: &'a [String],
+    /// Its config, in JSON.
+    pub config: &'a [u8],
+}
+
 impl<'k> Signing<'k> {
-    /// What must be attached to an image with this config.
-    pub(crate) async fn evidence(
+    /// What must be attached to an image that is pushed.
+    pub(crate) async fn of_push(
         self,
         target: &Target,
         push: &PushPlan,
         config: &[u8],
         description: Description,
     ) -> Evidence<'k> {
-        let subject = BlobRef::of(&push.media_type, &push.manifest);
-        let image = ImageName { repo: target.repo().cloned(), digest: subject.digest };
-        let references = self.references(&image, &push.tags);
-        let (created, builder) = (created(config), self.builder);
+        let manifest = &BlobRef::of(&push.media_type, &push.manifest);
+        let subject = Subject { repo: target.repo(), manifest, tags: &push.tags, config };
+        self.evidence(subject, description).await
+    }
+
+    /// What must be attached to an image.
+    pub async fn evidence(self, subject: Subject<'_>, description: Description) -> Evidence<'k> {
+        let digest = subject.manifest.digest;
+        let image = ImageName { repo: subject.repo.cloned(), digest };
+        let references = self.references(&image, subject.tags);
+        let (created, builder) = (created(subject.config), self.builder);
         let writing = spawn_blocking(move || statements(&image, &description, &created, builder));
         let statements = writing.await.expect("it does not panic and is not cancelled");
-        Evidence { key: self.key, subject, references, statements }
+        Evidence { key: self.key, subject: subject.manifest.clone(), references, statements }
     }
 
     fn references(&self, image: &ImageName, tags: &[String]) -> Vec<String> {
@@ -95,8 +113,6 @@ fn created(config: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mosb_image::RepoRef;
-
     use super::*;
 
     #[test]

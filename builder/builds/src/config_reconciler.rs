@@ -18,6 +18,7 @@ use super::lookups::resolve;
 use super::metrics::BuildMetrics;
 use super::observe::{affected_keys, observe};
 use super::pool_reason::PoolReason;
+use super::signing_keys::SigningKeys;
 use super::snapshot::Snapshot;
 use mosb_api::labels;
 use mosb_cluster::cluster_cache::Trigger;
@@ -34,6 +35,7 @@ pub struct ConfigReconciler {
     metrics: Arc<BuildMetrics>,
     facts: Arc<ClusterFacts>,
     plans: CachedPlans,
+    signing_keys: SigningKeys,
     /// Registry hosts that had no free slot for the last lookup of a key.
     busy: Mutex<BTreeMap<String, BusyHosts>>,
 }
@@ -59,7 +61,8 @@ impl ConfigReconciler {
         facts: Arc<ClusterFacts>,
     ) -> Self {
         let (plans, busy) = (CachedPlans::default(), Mutex::default());
-        Self { resolver, executor, metrics, facts, plans, busy }
+        let signing_keys = SigningKeys::default();
+        Self { resolver, executor, metrics, facts, plans, signing_keys, busy }
     }
 
     /// The hosts that had no free slot last time, if the lookup still needs them.
@@ -134,7 +137,8 @@ impl Reconciler for ConfigReconciler {
         let key = snapshot.name.clone();
         let mut plan = pass.state.plan.take().or_else(|| self.plans.get(&key));
         let expected = self.busy_hosts(&key);
-        let resolving = Box::pin(resolve(&self.resolver, lookups, snapshot, &mut plan, &expected));
+        let (resolver, keys) = (&self.resolver, &self.signing_keys);
+        let resolving = Box::pin(resolve(resolver, keys, lookups, snapshot, &mut plan, &expected));
         let resolved = if lookups.iter().any(Lookup::leaves_cluster) {
             pass.worker.release_during(resolving).await
         } else {

@@ -4,7 +4,7 @@
 
 use super::snapshot::Snapshot;
 use crate::workload::Workload;
-use mosb_api::{Condition, Metadata};
+use mosb_api::{Condition, Metadata, labels};
 use mosb_cluster::status::blocking_conditions;
 use mosb_reconcile::driver::InputsHash;
 
@@ -26,6 +26,7 @@ pub fn inputs(snapshot: &Snapshot) -> InputsHash {
     }
     for build in &mut snapshot.builds {
         forget_version(&mut build.metadata);
+        build.metadata.annotations.remove(labels::NOT_SIGNED);
         build.status = Default::default();
     }
     snapshot.broken_watch = None;

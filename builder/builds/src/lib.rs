@@ -29,6 +29,7 @@ mod pool_reason;
 mod prepared_bases;
 mod probe;
 pub mod sidecar;
+mod signing_keys;
 mod snapshot;
 mod workload;
 
@@ -44,13 +45,14 @@ pub use decide::{Decision, decide};
 pub use log_archive::{ArchiveLogs, secret_name as log_secret_name};
 pub use logs::{Line as LogLine, archived_logs, check_logs, logs};
 pub use lookup::{
-    BaseInstead, ChecksLookup, ExistingLookup, ImageStatus, Lookup, LookupResults, PlanLookup,
-    Planned, Pull,
+    BaseInstead, ChecksLookup, ExistingLookup, ImageKind, ImageStatus, Lookup, LookupResults,
+    PlanLookup, Planned, Pull, SignLookup, Signed,
 };
 pub use metrics::BuildMetrics;
 pub use observe::{Facts, observe};
 pub use pool_reason::{PoolReason, REJECTED, UNRECONCILABLE};
 pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};
+pub use signing_keys::{SigningKeyError, SigningKeys};
 pub use snapshot::{
     BuildNodes, Cluster, LabelOptIn, SeenComponent, SeenInput, SeenWorkload, Snapshot, Support,
 };

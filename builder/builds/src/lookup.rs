@@ -32,6 +32,8 @@ pub enum Lookup {
     Existing(Box<ExistingLookup>),
     /// What the checks of an image find. Result: [`LookupResults::checks`].
     Checks(Box<ChecksLookup>),
+    /// Sign an image, unless it is signed. Result: [`LookupResults::signed`].
+    Sign(Box<SignLookup>),
     /// Which OS image a rendered config names. Result: [`LookupResults::os_image`].
     OsImage { rendered: RenderedName },
     /// The result that the pod of a build reported, even if the watch has not shown it yet. Result:
@@ -43,7 +45,11 @@ impl Lookup {
     /// Whether more than the API server is asked.
     pub fn leaves_cluster(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::Exists { .. } | Self::Existing(_) | Self::Checks(_) => true,
+            Self::Plan(_)
+            | Self::Exists { .. }
+            | Self::Existing(_)
+            | Self::Checks(_)
+            | Self::Sign(_) => true,
             Self::OsImage { .. } | Self::Result { .. } => false,
         }
     }
@@ -121,6 +127,41 @@ pub struct ChecksLookup {
     pub checks: BTreeSet<CheckName>,
 }
 
+/// An image in the push repository that is signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignLookup {
+    pub image: PinnedRef,
+    pub kind: ImageKind,
+    /// Name of the build that made it, or that is made on it.
+    pub build: String,
+    /// What that was planned with; the base is pinned.
+    pub plan: PlanLookup,
+    /// Name of the Secret with the key.
+    pub secret: String,
+}
+
+/// What an image that is signed was made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageKind {
+    /// A layer on the base, whose tree is this image in the push repository, if it is known.
+    Direct { tree: Option<Digest> },
+    /// The config on this prepared base in the push repository.
+    OnPrepared(Digest),
+    /// A Containerfile that was run as a whole.
+    Containerfile,
+    /// It is itself a prepared base.
+    PreparedBase,
+}
+
+/// What became of an image that is signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signed {
+    /// The registry returned evidence that this key verifies.
+    By(Digest),
+    /// The inputs of its build changed meanwhile.
+    InputsChanged,
+}
+
 /// A replacement for pre-built base images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseInstead {
@@ -139,6 +180,8 @@ pub struct LookupResults {
     pub existing: BTreeMap<BuildName, Result<Option<Confirmed<PinnedRef>>, Problem>>,
     /// Of [`Lookup::Checks`].
     pub checks: BTreeMap<PinnedRef, Result<Vec<(CheckName, Verdict)>, Problem>>,
+    /// Of [`Lookup::Sign`].
+    pub signed: BTreeMap<PinnedRef, Result<Signed, Problem>>,
     /// Of [`Lookup::OsImage`]: the image, empty if the config names none.
     pub os_image: BTreeMap<RenderedName, Result<String, Problem>>,
     /// Of [`Lookup::Result`]: `None` if the pod reported nothing.
@@ -159,6 +202,9 @@ impl LookupResults {
             }
             Lookup::Checks(lookup) => {
                 self.checks.insert(lookup.image.clone(), Err(problem));
+            }
+            Lookup::Sign(lookup) => {
+                self.signed.insert(lookup.image.clone(), Err(problem));
             }
             Lookup::OsImage { rendered } => {
                 self.os_image.insert(rendered.clone(), Err(problem));

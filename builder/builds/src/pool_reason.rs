@@ -93,6 +93,8 @@ pub enum PoolReason {
     Building { build: String, attempt: u32 },
     /// The image was pushed, and the registry is being asked for it.
     Confirming(String),
+    /// The image is being signed.
+    Signing(String),
     /// The checks of the image are made.
     Checking(String),
     /// The next attempt waits.
@@ -146,6 +148,7 @@ impl PoolReason {
             Self::Pending { .. } => "pending",
             Self::Building { .. } => "building",
             Self::Confirming(_) => "confirming",
+            Self::Signing(_) => "signing",
             Self::Checking(_) => "checking",
             Self::Waiting { .. } => "waiting",
             Self::Failed { .. } => "failed",
@@ -191,6 +194,7 @@ impl PoolReason {
             | Self::Pending { .. }
             | Self::Building { .. }
             | Self::Confirming(_)
+            | Self::Signing(_)
             | Self::Checking(_)
             | Self::Waiting { .. }
             | Self::Failed { .. }
@@ -297,6 +301,7 @@ impl fmt::Display for PoolReason {
             Self::Confirming(build) => {
                 write!(f, "{build} was pushed; checking the registry for it")
             }
+            Self::Signing(image) => write!(f, "{image} is pushed, and being signed"),
             Self::Checking(image) => write!(f, "{image} is built, and being checked"),
             Self::Waiting { build, attempt, seconds, why } => {
                 write!(f, "{build}: attempt {attempt} in {seconds} s: {why}")

@@ -11,6 +11,7 @@ use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
 use crate::workload::{InputKind, MachineRole, Workload};
+use mosb_api::cluster_settings::SigningSettings;
 use mosb_api::image_checks::ImageCheckSettings;
 use mosb_api::{JobSettings, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
 use mosb_build::{JobMethod, JobResult};
@@ -234,6 +235,8 @@ pub struct Cluster {
     pub prepared_bases: PreparedBases,
     /// How images are checked; none if the settings are not valid.
     pub checks: Option<ImageCheckSettings>,
+    /// How images are signed; none if the settings are not valid.
+    pub signing: Option<SigningSettings>,
     /// The settings of pods of builds; the defaults if the settings are not valid.
     pub job: JobSettings,
     /// Name of the Secret for pulling images.

@@ -23,6 +23,8 @@ pub fn versions(
         let named =
             [Some(&config.spec.rendered_image_push_secret.name), pull.map(|pull| &pull.name)];
         versions.extend(named.into_iter().flatten().map(|name| secret(cache, name)));
+        let signing = cache.signing_secret(&config.metadata);
+        versions.extend(signing.map(|name| secret(cache, &name)));
     }
     let key = labels::RENDERED_IMAGE_PUSH_SECRET;
     let pushed_with = builds.iter().filter_map(|build| build.metadata.annotation(key));

@@ -100,6 +100,7 @@ impl PoolView {
             | PoolReason::Pending { .. }
             | PoolReason::Building { .. }
             | PoolReason::Confirming(_)
+            | PoolReason::Signing(_)
             | PoolReason::Checking(_)
             | PoolReason::Waiting { .. } => PoolPhase::Progressing,
         }

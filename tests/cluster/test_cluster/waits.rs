@@ -3,12 +3,13 @@
 use super::*;
 
 /// The events of type Warning.
-const WARNINGS: [&str; 8] = [
+const WARNINGS: [&str; 9] = [
     "BuildDegraded",
     "BuildFailed",
     "BuildInterrupted",
     "ConfigReconcileFailed",
     "ImageHeld",
+    "ImageNotSigned",
     "JobFailed",
     "PreBuiltImageMissing",
     "PreparedBaseMissing",

@@ -55,8 +55,11 @@ pub(super) fn check(settings: &ClusterSettings) -> Checked {
             "want at least one; leave it out for Job and custom-pod-builder",
         ));
     }
-    if let Some(secret) = &settings.user_data.join_secret {
-        name("userData.joinSecret", secret)?;
+    for (field, secret) in [
+        ("signing.secret", &settings.signing.secret),
+        ("userData.joinSecret", &settings.user_data.join_secret),
+    ] {
+        secret.as_ref().map_or(Ok(()), |secret| name(field, secret))?;
     }
     proxy(settings)?;
     job(settings)?;

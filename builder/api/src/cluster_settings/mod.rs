@@ -9,6 +9,7 @@ mod proxy;
 mod registry_sources;
 mod rollout_policy;
 mod selector_fields;
+mod signing;
 mod user_data;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub use rollout_policy::{
     AlertBlock, BlockOn, ConditionStatus, Day, HealthChecks, PodsCheck, PolicyTime, Ring,
     RingMembers, RolloutPolicy, TimeZoneName, Window,
 };
+pub use signing::SigningSettings;
 pub use user_data::{Endpoint, UserDataSettings};
 
 /// Name of the ConfigMap.
@@ -78,6 +80,8 @@ pub struct ClusterSettings {
     /// A `policy.json` (containers-policy.json(5)) as text: the images that may be pulled, and the signatures that
     /// they must have. Keys are in it (`keyData`); files with keys are not read.
     pub signature_policy: Option<String>,
+    /// How the images of pools are signed.
+    pub signing: SigningSettings,
     /// Mirrors that images are pulled from.
     pub mirrors: Vec<Mirrors>,
     /// Name of the Secret for pulling images; a MachineOSConfig's own pull secret overrides it, registry by
@@ -119,6 +123,7 @@ impl Default for ClusterSettings {
             image_registry_bundles: BTreeMap::new(),
             registry_sources: RegistrySources::default(),
             signature_policy: None,
+            signing: SigningSettings::default(),
             mirrors: Vec::new(),
             global_pull_secret: "global-pull-secret-copy".to_owned(),
             pull_secrets: Vec::new(),

@@ -170,6 +170,7 @@ fn problems_are_reported_with_their_path() {
         ("bootImages: {images: {4.18.3: ''}}", "bootImages.images.4.18.3", "name of an image"),
         ("bootImages: {oldest: latest}", "bootImages.oldest", "want a release"),
         ("globalPullSecret: ''", "globalPullSecret", "not a name"),
+        ("signing: {secret: 'a/b'}", "signing.secret", "not a name"),
         ("additionalTrustBundle: hello", "additionalTrustBundle", "no certificate"),
         (
             "registryTrustBundle: '-----BEGIN PRIVATE KEY-----'",

@@ -36,7 +36,7 @@ pub async fn push(
             };
             let description = description(build, built, packages);
             let config = &built.image.config;
-            Some(signing.evidence(target, &push_plan, config, description).await)
+            Some(signing.of_push(target, &push_plan, config, description).await)
         }
         None => None,
     };

@@ -81,8 +81,8 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prepared: Option<Box<PreparedImage>>,
     },
-    /// The prepared base was made and pushed. The last part of the Containerfile has to run on it, in
-    /// another pod. The image was not pushed.
+    /// The prepared base was made and pushed. Another pod makes the image on it: the last part of the
+    /// Containerfile has to run, or a policy requires a signature first. The image was not pushed.
     Prepared {
         prepared: Box<PreparedImage>,
         /// The image with its tree that was pushed.

@@ -54,6 +54,8 @@ impl DecisionBuilder<'_> {
                         annotations.extend(its.map(|is| annotation(key, is)));
                     }
                 }
+                let signed = source.metadata.annotation(labels::SIGNED);
+                annotations.extend(signed.map(|key| annotation(labels::SIGNED, key)));
                 if planned.is_recognised {
                     annotations.extend([annotation(labels::RECOGNISED, "true")]);
                 } else if desired.build_on == BuildOn::EveryConfig {

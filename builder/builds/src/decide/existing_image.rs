@@ -7,6 +7,7 @@ use super::DecisionBuilder;
 use super::annotations::method_of;
 use super::prepared_base::prepared_use;
 use super::progress::BuildProgress;
+use super::signing::SigningWait;
 use crate::lookup::{ExistingLookup, Lookup, Planned};
 use crate::pool_reason::PoolReason;
 use crate::prepared_bases::PreparedUse;
@@ -54,17 +55,29 @@ impl<'a> DecisionBuilder<'a> {
         }
     }
 
-    /// Ends a build with this image.
+    /// Ends a build with this image, once it is signed.
     pub(super) fn take_existing(
         &mut self,
         build: &MachineOsBuild,
         image: &Confirmed<PinnedRef>,
-    ) -> BuildProgress {
+    ) -> Result<BuildProgress, Lookup> {
+        let builder = self.desired.builder;
+        let kind = self.image_kind(build, builder, None);
+        match self.sign(build, image.value(), kind, builder)? {
+            None => {}
+            Some(SigningWait::InputsChanged(planned)) => {
+                return Ok(BuildProgress::InputsChanged(planned.clone()));
+            }
+            Some(SigningWait::Problem(problem)) => {
+                let reason = self.problem(&problem);
+                return Ok(BuildProgress::State(build.status.clone(), reason));
+            }
+        }
         let text = image.value().to_string();
         let note = format!("the registry had {text} already, so nothing was built");
         self.emit_build_event(build, EventReason::BuildCompleted, "", note);
         let status = build_status(&build.status, BuildPhase::Found(image), self.now);
         self.write_build(build, status.clone());
-        BuildProgress::State(status, PoolReason::Found(text))
+        Ok(BuildProgress::State(status, PoolReason::Found(text)))
     }
 }

@@ -9,11 +9,12 @@ use super::prepared_base::{
     PreparedChoice, day_of, made_prepared_base, prepared_use, without_prepared_base,
 };
 use super::progress::BuildProgress;
+use super::signing::SigningWait;
 use crate::action::{Action, BuildEffect};
 use crate::base_trees::BaseTreeKey;
 use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
-use crate::prepared_bases::PreparedUse;
+use crate::prepared_bases::{PreparedBase, PreparedUse};
 use crate::snapshot::{SeenWorkload, base_of, made_on};
 use crate::workload::{
     InputKind, NoResultCause, Observation, Workload, is_confined_to, kind, observe,
@@ -24,8 +25,9 @@ use mosb_build::result::{BaseTreeImage, JobResult, Outcome, PreparedImage};
 use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status};
-use mosb_image::{Digest, ImageRef};
+use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_plan::plan::diff::OsSummary;
+use mosb_reconcile::Problem;
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
 
@@ -100,6 +102,15 @@ impl<'a> DecisionBuilder<'a> {
             ImageStatus::Present(image) => {
                 let text = image.value().to_string();
                 let base = self.prepared_base_of(build, made).map(|(_, base)| base);
+                match self.sign_made(build, workload, image.value(), base.as_ref(), made)? {
+                    None => {}
+                    Some(SigningWait::InputsChanged(planned)) => {
+                        return Ok(BuildProgress::InputsChanged(planned.clone()));
+                    }
+                    Some(SigningWait::Problem(problem)) => {
+                        return Ok(self.still_building(build, workload, &problem));
+                    }
+                }
                 let on = base.map_or(String::new(), |base| {
                     format!(" on the prepared base of {}", day_of(base.made_at))
                 });
@@ -121,14 +132,41 @@ impl<'a> DecisionBuilder<'a> {
                 let failure = AttemptFailure::ImageMissing(image.to_string());
                 Ok(self.record_failure(build, Some(workload), attempt, &failure))
             }
-            ImageStatus::Unknown(problem) => {
-                let reason = self.problem(problem);
-                let running = BuildPhase::Building(&self.workload_ref(workload));
-                let status = build_status(&build.status, running, self.now);
-                self.write_build(build, status.clone());
-                Ok(BuildProgress::State(status, reason))
-            }
+            ImageStatus::Unknown(problem) => Ok(self.still_building(build, workload, problem)),
         }
+    }
+
+    /// A build whose workload ended, and whose image can't be used yet.
+    fn still_building(
+        &mut self,
+        build: &MachineOsBuild,
+        workload: &Workload,
+        problem: &Problem,
+    ) -> BuildProgress {
+        let reason = self.problem(problem);
+        let running = BuildPhase::Building(&self.workload_ref(workload));
+        let status = build_status(&build.status, running, self.now);
+        self.write_build(build, status.clone());
+        BuildProgress::State(status, reason)
+    }
+
+    /// Signs what a workload pushed: the prepared base that it made, and the image on it.
+    fn sign_made(
+        &mut self,
+        build: &MachineOsBuild,
+        workload: &Workload,
+        image: &PinnedRef,
+        base: Option<&PreparedBase>,
+        made: Option<&PreparedImage>,
+    ) -> Result<Option<SigningWait<'a>>, Lookup> {
+        let builder = workload.builder();
+        if let (Some(base), Some(_)) = (base, made)
+            && let Some(wait) = self.sign_prepared(build, base.image, builder)?
+        {
+            return Ok(Some(wait));
+        }
+        let kind = self.image_kind(build, builder, base);
+        self.sign(build, image, kind, builder)
     }
 
     /// Records a failed attempt: retries, or fails the build.
@@ -242,7 +280,7 @@ impl<'a> DecisionBuilder<'a> {
         BuildProgress::State(status, PoolReason::Preparing(build.metadata.name.clone()))
     }
 
-    /// The prepared base was made: the next attempt runs the last part on it.
+    /// The prepared base was made: the next attempt makes the image on it, once it is signed.
     fn run_last_part(
         &mut self,
         build: &MachineOsBuild,
@@ -258,7 +296,7 @@ impl<'a> DecisionBuilder<'a> {
         };
         self.archive_logs(build);
         let note = format!(
-            "{workload} made the prepared base {}: the next one runs the last part of the Containerfile on it",
+            "{workload} made the prepared base {}: the next one makes the image on it",
             base.image
         );
         self.emit_build_event(build, EventReason::JobCompleted, workload.uid(), note);

@@ -19,6 +19,7 @@
 //! | `start_workload` | which objects are created before a workload |
 //! | `finish_attempt` | the result of a build, from the end of its workload |
 //! | `promotion` | whether the image of a build comes into service |
+//! | `signing` | whether an image is signed, or must be before its build ends |
 //! | `own_checks` | which Jobs of own checks are due, and what they found |
 //! | `archive_logs` | which logs are archived |
 //! | `annotations` | the values in annotations of builds and workloads |
@@ -49,6 +50,7 @@ mod report_status;
 mod rollout_disabled;
 mod seed;
 mod select_build;
+mod signing;
 mod start_workload;
 mod unreconcilable;
 
@@ -59,6 +61,7 @@ use jiff::Timestamp;
 
 use self::desired_build::DesiredBuild;
 use self::seed::Seed;
+use self::signing::Signature;
 use super::action::{Action, BuildEffect};
 use super::lookup::{ImageStatus, Lookup, Planned, Pull};
 use super::pool_reason::PoolReason;
@@ -166,6 +169,7 @@ fn decide_build(snapshot: &Snapshot, now: Timestamp) -> Decision {
         requeue_after: None,
         is_blocked: false,
         needed_checks: None,
+        signature: None,
     };
     match builder.run() {
         Ok(reason) => {
@@ -233,6 +237,8 @@ struct DecisionBuilder<'a> {
     is_blocked: bool,
     /// The Jobs of own checks that must go on; none if that is not known.
     needed_checks: Option<BTreeSet<String>>,
+    /// Whether the image is signed that this decision asked about.
+    signature: Option<Signature>,
 }
 
 impl<'a> DecisionBuilder<'a> {
@@ -340,6 +346,7 @@ fn needs(lookup: Lookup) -> Decision {
     let reason = match &lookup {
         Lookup::Plan(_) | Lookup::OsImage { .. } => PoolReason::Planning,
         Lookup::Exists { image, .. } => PoolReason::Confirming(image.to_string()),
+        Lookup::Sign(lookup) => PoolReason::Signing(lookup.image.to_string()),
         Lookup::Checks(lookup) => PoolReason::Checking(lookup.image.to_string()),
         Lookup::Existing(lookup) => PoolReason::Preparing(lookup.build.to_string()),
         Lookup::Result { build } => PoolReason::Preparing(build.to_string()),

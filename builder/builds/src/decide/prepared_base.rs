@@ -56,7 +56,14 @@ impl DecisionBuilder<'_> {
         if let Some(base) = recorded {
             let image = desired.push.pinned(base.image);
             match self.image_status(&image, build)? {
-                ImageStatus::Present(_) => found = Some(base),
+                ImageStatus::Present(_) => {
+                    // The pod may verify it, so it is signed before anything is built on it.
+                    let builder = desired.builder;
+                    if let Some(wait) = self.sign_prepared(build, base.image, builder)? {
+                        return Ok(wait.into_choice());
+                    }
+                    found = Some(base);
+                }
                 ImageStatus::Missing => {
                     let note = format!(
                         "the prepared base {image} is not in the registry any more, so it is made again"
@@ -201,12 +208,11 @@ pub(super) fn made_prepared_base(base: &PreparedBase) -> Patch {
     patch
 }
 
-/// The prepared base that an earlier attempt of the build made for its last part. The record of it may
-/// not be visible yet, or could not be written.
+/// The prepared base that an earlier attempt of the build made, or was to be made on. The record of it
+/// may not be visible yet, or could not be written.
 fn made_by_build(build: &MachineOsBuild, key: &PreparedBaseKey) -> Option<PreparedBase> {
     let annotation = |name| build.metadata.annotation(name);
-    let is_of_build = method_of(build) == JobMethod::Containerfile
-        && annotation(labels::PREPARED_KEY) == Some(key.as_str());
+    let is_of_build = annotation(labels::PREPARED_KEY) == Some(key.as_str());
     let image = annotation(labels::PREPARED).filter(|_| is_of_build)?.parse().ok()?;
     let made_at = annotation(labels::PREPARED_AT)?.parse().ok()?;
     Some(PreparedBase { image, made_at, used_at: made_at })

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use super::promotion::Promotion;
+use super::signing::Signature;
 use crate::action::Action;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
@@ -18,9 +19,9 @@ use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_cluster::status::{
-    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
-    PoolBuild, USER_NAMESPACES, WARNINGS, camel_case, config_status, new_event, pool_conditions,
-    regarding,
+    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, IMAGE_SIGNED,
+    MIXED_PLATFORMS, PoolBuild, USER_NAMESPACES, WARNINGS, camel_case, config_status, new_event,
+    pool_conditions, regarding,
 };
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
@@ -29,6 +30,8 @@ use mosb_types::Finding;
 const MAX_MESSAGE_CHARS: usize = 4096;
 /// Nodes that a message names.
 const MAX_NODES: usize = 5;
+/// Code of the warning that machines require signatures of the images that are built.
+const REQUIRE_SIGNATURE: &str = "machines-require-signature";
 /// `mosb plan` shows all.
 const MAX_WARNINGS: usize = 10;
 
@@ -121,6 +124,24 @@ impl WarningsCondition {
                 _ => "True",
             },
             reason: &self.reason,
+            message: &self.message,
+        }
+    }
+}
+
+/// Contents of the condition `ImageSigned`.
+struct SignedCondition {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl SignedCondition {
+    fn condition_update(&self) -> ConditionUpdate<'_> {
+        ConditionUpdate {
+            kind: IMAGE_SIGNED,
+            status: self.status,
+            reason: self.reason,
             message: &self.message,
         }
     }
@@ -221,8 +242,34 @@ impl DecisionBuilder<'_> {
     fn plan_warnings(&self) -> Option<WarningsCondition> {
         let planned = self.snapshot.lookup_results.plan.as_ref()?.as_ref().ok()?;
         let update = condition(&self.config.status.conditions, WARNINGS);
-        let findings = &planned.warnings;
-        (!findings.is_empty() || update.is_some()).then(|| WarningsCondition::of(findings))
+        let findings: Vec<Finding> =
+            planned.warnings.iter().filter(|one| !self.is_void(one)).cloned().collect();
+        (!findings.is_empty() || update.is_some()).then(|| WarningsCondition::of(&findings))
+    }
+
+    /// Whether a warning of the plan is not one here: machines require signatures, and get them.
+    fn is_void(&self, warning: &Finding) -> bool {
+        let signing = self.snapshot.cluster.signing.as_ref();
+        let secret = signing.map(|signing| signing.secret_of(&self.config.metadata));
+        warning.code == REQUIRE_SIGNATURE && matches!(secret, Some(Ok(Some(_))))
+    }
+
+    /// Whether the image of a build is signed; none if images of the pool were never signed.
+    fn signed_condition(
+        &self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+    ) -> Option<SignedCondition> {
+        let image = status.image()?;
+        let (status, reason, message) = match self.signature_of(build) {
+            Signature::By(key) => ("True", "Signed", format!("{image} is signed with key {key}")),
+            Signature::Missing(why) => ("False", "NotSigned", why),
+            Signature::NotRecorded => {
+                condition(&self.config.status.conditions, IMAGE_SIGNED)?;
+                ("Unknown", "NotSignedHere", format!("mosb did not sign {image}"))
+            }
+        };
+        Some(SignedCondition { status, reason, message })
     }
 
     /// The nodes that the pool's image is not for, and what to do; none if it is for all.
@@ -259,6 +306,8 @@ impl DecisionBuilder<'_> {
             self.emit_held_event(build, promotion);
         }
         update.extend(promotion.into_iter().flat_map(Promotion::conditions));
+        let signed = promotion.and_then(|_| self.signed_condition(build, status));
+        update.extend(signed.as_ref().map(SignedCondition::condition_update));
         let left_out = self.left_out();
         match &left_out {
             Some(message) => update.push(ConditionUpdate {

@@ -92,7 +92,7 @@ impl<'a> DecisionBuilder<'a> {
             }
         }
         if let Some(image) = self.existing_image(build, planned, attempt)? {
-            return Ok(self.take_existing(build, image));
+            return self.take_existing(build, image);
         }
         if attempt == 1 {
             let note = format!(

@@ -1,56 +1,52 @@
 //! Makes the image of a direct build in memory, to compare its digest with that of an image that exists.
 //!
 //! Input: a draft, and the tree of its base as a build recorded it. The tree is never computed here,
-//! because a base may be hostile and large. Output: a digest, or nothing if a Job must find out.
+//! because a base may be hostile and large. Output: an image, or nothing if that must be found out
+//! elsewhere.
 
 use tokio::task::spawn_blocking;
 
 use super::Resolver;
 use crate::lookup::PlanLookup;
 use crate::observe::recorded_tree;
-use mosb_build::direct::assemble;
+use mosb_build::direct::{Assembled, assemble};
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft};
 use mosb_image::{Digest, PinnedRef};
-use mosb_plan::plan::Method;
+use mosb_plan::plan::{BuildPlan, Method};
 use mosb_reconcile::Problem;
 use mosb_registry::tree_image;
 
-/// The digest of the image that a direct build of this draft makes; `None` if the build is not direct,
-/// or if no readable tree of its base is recorded. `image` may be that image, for the log.
+/// The image that a direct build makes, in memory.
+pub(super) struct DirectImage {
+    pub plan: BuildPlan,
+    pub assembled: Assembled,
+}
+
+/// The image that a direct build of this draft makes, from the tree of its base; `None` if the build is
+/// not direct, or if the tree can't be read. `image` may be that image, for the log.
 ///
 /// # Errors
 /// Those of the plan: a Job would report them too.
-pub(super) async fn direct_digest(
-    resolver: &Resolver,
+pub(super) async fn direct_image(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,
-    lookup: &PlanLookup,
+    tree: &PinnedRef,
     image: &PinnedRef,
-) -> Result<Option<Digest>, Problem> {
+) -> Result<Option<DirectImage>, Problem> {
     if !resolved_draft.draft.needs_tree() {
         return Ok(None);
     }
     let base = resolved_draft.base.manifest;
-    let pool = lookup.pool.as_str();
-    let Some(tree) = recorded_tree(&resolver.cache, pool, &lookup.push, &base) else {
-        tracing::info!(
-            "{image} may equal the planned image, but no build for such a pool recorded the tree of base {base}; a Job builds it"
-        );
-        return Ok(None);
-    };
-    let tree = match tree_image::pull(context.client, &tree, &base).await {
+    let tree = match tree_image::pull(context.client, tree, &base).await {
         Ok(Some(tree)) => tree,
         Ok(None) => {
             tracing::info!(
-                "{image} may equal the planned image, but another version of mosb recorded the tree of base {base}; a Job builds it"
+                "{image} is not compared with the planned image: another version of mosb recorded the tree of base {base}"
             );
             return Ok(None);
         }
         Err(warning) => {
-            tracing::info!(
-                "{image} may equal the planned image, but {}; a Job builds it",
-                warning.message
-            );
+            tracing::info!("{image} is not compared with the planned image: {}", warning.message);
             return Ok(None);
         }
     };
@@ -58,7 +54,30 @@ pub(super) async fn direct_digest(
     if plan.method != Method::Direct {
         return Ok(None);
     }
-    let made = spawn_blocking(move || assemble(&plan)).await;
-    let made = made.expect("writing a layer does not panic")?;
-    Ok(Some(made.edited.digest()))
+    let making = move || assemble(&plan).map(|assembled| DirectImage { plan, assembled });
+    let made = spawn_blocking(making).await;
+    Ok(Some(made.expect("writing a layer does not panic")?))
+}
+
+/// The digest of [`direct_image`]; `None` also if no tree of the base is recorded.
+///
+/// # Errors
+/// Those of the plan.
+pub(super) async fn direct_digest(
+    resolver: &Resolver,
+    context: PlanContext<'_>,
+    resolved_draft: ResolvedDraft,
+    lookup: &PlanLookup,
+    image: &PinnedRef,
+) -> Result<Option<Digest>, Problem> {
+    let base = resolved_draft.base.manifest;
+    let pool = lookup.pool.as_str();
+    let Some(tree) = recorded_tree(&resolver.cache, pool, &lookup.push, &base) else {
+        tracing::info!(
+            "{image} is not compared with the planned image: no build for such a pool recorded the tree of base {base}"
+        );
+        return Ok(None);
+    };
+    let made = direct_image(context, resolved_draft, &tree, image).await?;
+    Ok(made.map(|made| made.assembled.edited.digest()))
 }

@@ -6,16 +6,12 @@
 //! inputs of the build, and the one in the registry is taken only if it has this very digest: then it
 //! is, byte for byte, what the Job would push. The tree of the base is the one that the Job would read.
 
-use super::build_request::build_request;
 use super::direct_image::direct_digest;
-use super::plan::hosts;
-use super::pool_policy::with_policy_of;
+use super::draft_again::{DraftAgain, context_of};
 use super::{LookupError, LookupPermit, Resolver, invalid_input};
 use crate::lookup::ExistingLookup;
-use mosb_api::ClusterSettings;
 use mosb_build::NamedSecret;
-use mosb_build::resolve::{self, PlanContext};
-use mosb_cluster::resolver::{MAX_PLAN_HOLD, get_rendered_config, while_held};
+use mosb_cluster::resolver::{MAX_PLAN_HOLD, while_held};
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_reconcile::Problem;
 use mosb_registry::{Client, Confirmed};
@@ -48,7 +44,7 @@ pub(super) async fn find(
 
     // From here on, it costs as much as a plan.
     let plan_permit = resolver.limits.plan(false).await?;
-    let making = Box::pin(makes(resolver, lookup, &image, (settings, push, permit)));
+    let making = Box::pin(makes(resolver, lookup, &image, push, permit));
     if while_held(plan_permit, MAX_PLAN_HOLD, making).await? {
         return Ok(client.confirm(&image).await?);
     }
@@ -60,26 +56,18 @@ async fn makes(
     resolver: &Resolver,
     lookup: &ExistingLookup,
     image: &PinnedRef,
-    (settings, push, permit): (ClusterSettings, NamedSecret, LookupPermit),
+    push: NamedSecret,
+    permit: LookupPermit,
 ) -> Result<bool, LookupError> {
     let plan = &lookup.plan;
-    let config = get_rendered_config(resolver, plan.rendered.as_str()).await?;
-    let settings = with_policy_of(settings, &config)?;
-    let proxy = resolver.proxy(&settings).await?;
-    let pull = resolver.pull_secret(plan.pull_secret.as_deref(), &settings).await?;
-    let credentials = push.credentials.over(&pull.credentials);
-    let logins = NamedSecret { name: push.name, credentials };
-    let registry_client = resolver.registries.open(&logins, &settings, proxy.as_ref())?;
-    let request = build_request(plan, config, &settings, resolver.cache.rendering)?;
-    let _permit = resolver.limits.hosts(permit, hosts(&request, plan)).await?;
-    let on_step = |step: &str| tracing::debug!("{step}");
-    let context = PlanContext { client: registry_client.client(), trees: None, on_step: &on_step };
-    let draft = resolve::draft(context, request).await?;
-    if draft.draft.names().1 != lookup.build {
+    let again = DraftAgain::of(resolver, plan, push, permit).await?;
+    let DraftAgain { ref registry_client, resolved_draft, .. } = again;
+    if resolved_draft.draft.names().1 != lookup.build {
         // The inputs changed meanwhile.
         return Ok(false);
     }
-    let made = direct_digest(resolver, context, draft, plan, image).await?;
+    let context = context_of(registry_client);
+    let made = direct_digest(resolver, context, resolved_draft, plan, image).await?;
     if let Some(made) = made.filter(|made| *made != image.digest()) {
         tracing::warn!(
             "{image} has the tag of {}, which makes {made}; a Job builds it and moves the tag",

@@ -1,4 +1,5 @@
-//! Resolves lookups: what would be built, whether a registry has an image, and others.
+//! Resolves lookups: what would be built, whether a registry has an image, and others. One of them writes:
+//! it signs an image, and does again what is missing.
 //!
 //! A plan is cached here, with the credentials that it was made with, for the actions that follow.
 //! Credentials never enter a snapshot or a log.
@@ -6,6 +7,7 @@
 mod build_request;
 mod builders;
 mod direct_image;
+mod draft_again;
 mod existing_image;
 mod image_checks;
 mod os_change;
@@ -13,6 +15,7 @@ mod packages;
 mod plan;
 mod pool_policy;
 mod recognise;
+mod sign;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +24,9 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
-use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull};
+use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull, Signed};
 use super::observe::result_in;
+use super::signing_keys::SigningKeys;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
 use mosb_api::image_checks::CheckName;
@@ -46,6 +50,7 @@ pub use plan::{CachedPlan, WorkloadParams};
 /// The hosts whose limit is reached.
 pub async fn resolve(
     resolver: &Resolver,
+    signing_keys: &SigningKeys,
     lookups: &[Lookup],
     snapshot: &mut Snapshot,
     cached: &mut Option<Arc<CachedPlan>>,
@@ -74,6 +79,13 @@ pub async fn resolve(
                 let what = || format!("checks of {}", lookup.image);
                 let found = resolver.limits.with_timeout(what, asked).await;
                 LookupResult::Checks(lookup.image.clone(), found)
+            }
+            Lookup::Sign(lookup) => {
+                let asked = Box::pin(sign::sign(resolver, signing_keys, lookup));
+                let what = || format!("signature of {}", lookup.image);
+                // It is planned again, and written.
+                let signed = resolver.limits.with_timeouts(2, what, asked).await;
+                LookupResult::Sign(lookup.image.clone(), signed)
             }
             Lookup::OsImage { rendered } => {
                 let asked = async { Ok(get_rendered_config(resolver, rendered.as_str()).await?) };
@@ -129,6 +141,13 @@ pub async fn resolve(
                     Err(error) => Err(error.into_problem()?),
                 };
                 snapshot.lookup_results.checks.insert(image, found);
+            }
+            LookupResult::Sign(image, signed) => {
+                let signed = match signed {
+                    Ok(signed) => Ok(signed),
+                    Err(error) => Err(error.into_problem()?),
+                };
+                snapshot.lookup_results.signed.insert(image, signed);
             }
             LookupResult::OsImage(rendered, named) => {
                 let named = match named {
@@ -211,6 +230,7 @@ enum LookupResult {
     Exists(PinnedRef, Result<Option<Confirmed<PinnedRef>>, LookupError>),
     Existing(BuildName, Result<Option<Confirmed<PinnedRef>>, LookupError>),
     Checks(PinnedRef, Result<Vec<(CheckName, Verdict)>, LookupError>),
+    Sign(PinnedRef, Result<Signed, LookupError>),
     OsImage(RenderedName, Result<String, LookupError>),
     Result(BuildName, Result<Option<JobResult>, LookupError>),
 }

@@ -101,7 +101,7 @@ async fn matches_own_build(
 }
 
 /// The inputs label of an image made by mosb.
-fn inputs_of(image: &Resolved) -> Option<String> {
+pub(super) fn inputs_of(image: &Resolved) -> Option<String> {
     let config: Value = serde_json::from_slice(&image.config_bytes).ok()?;
     let label = config.get("config")?.get("Labels")?.get(labels::IMAGE_INPUTS)?;
     label.as_str().map(str::to_owned)

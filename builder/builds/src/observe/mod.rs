@@ -146,6 +146,7 @@ pub fn affected_keys(cache: &ClusterCache, cause: &Trigger) -> BTreeSet<String> 
                 everybodys
                     || spec.rendered_image_push_secret.name == *name
                     || own.is_some_and(|own| own.name == *name)
+                    || cache.signing_secret(&config.metadata).as_ref() == Some(name)
             });
             configs.iter().map(|c| c.metadata.name.clone()).collect()
         }
@@ -176,6 +177,7 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         security_context_constraints: facts.security_context_constraints,
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         checks: settings.as_ref().map(|settings| settings.checks.clone()),
+        signing: settings.as_ref().map(|settings| settings.signing.clone()),
         job: settings.as_ref().map(|settings| settings.job.clone()).unwrap_or_default(),
         global_pull_secret: settings
             .as_ref()

@@ -9,6 +9,7 @@ use super::settings::{SettingsResult, Sources};
 use crate::cluster_names::{
     IMAGE_CONFIG, OPERATOR_IMAGES, OPERATOR_NAMESPACE, OS_IMAGE_URL, OTHER_BUILDER, RENDERER,
 };
+use mosb_api::Metadata;
 use mosb_api::cluster_settings::CONFIG_MAP;
 
 impl ClusterCache {
@@ -23,6 +24,12 @@ impl ClusterCache {
             let proxy = settings.proxy.and_then(|proxy| proxy.secret);
             settings.global_pull_secret == secret || proxy.as_deref() == Some(secret)
         })
+    }
+
+    /// The Secret with the key that signs a pool's images, if that can be read.
+    pub fn signing_secret(&self, config: &Metadata) -> Option<String> {
+        let (settings, _) = self.settings().ok()?;
+        settings.signing.secret_of(config).ok()?
     }
 
     /// Another builder that runs in the operator's namespace.

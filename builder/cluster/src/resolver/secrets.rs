@@ -14,14 +14,19 @@ use mosb_reconcile::error::{code, is_not_found};
 use mosb_reconcile::{Error, Problem};
 
 impl Resolver {
-    /// Reads a Secret in our namespace, else in the operator's.
-    pub async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
+    /// Reads a Secret in our namespace.
+    pub async fn read_own_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
         let cache = &self.cache;
         // With the version that the watch showed, the API server answers from its cache.
         let seen = cache.secrets.get(name);
         let version = seen.and_then(|seen| seen.resource_version.clone());
-        let own = self.read_secret_in(&cache.namespace, name, version);
-        match own.await? {
+        self.read_secret_in(&cache.namespace, name, version).await
+    }
+
+    /// Reads a Secret in our namespace, else in the operator's.
+    pub async fn read_secret(&self, name: &str) -> Result<Option<Secret>, Problem> {
+        let cache = &self.cache;
+        match self.read_own_secret(name).await? {
             None if cache.has_unwatched_secrets() => {
                 let place = &cache.operator_namespace;
                 self.read_secret_in(place, name, None).await

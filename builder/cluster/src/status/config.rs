@@ -19,6 +19,9 @@ pub const WARNINGS: &str = "Warnings";
 /// Condition type: whether the image of the newest build is in service.
 pub const IMAGE_IN_SERVICE: &str = "ImageInService";
 
+/// Condition type: whether the image of the newest build is signed.
+pub const IMAGE_SIGNED: &str = "ImageSigned";
+
 /// Condition type: what the checks of the image of the newest build found.
 pub const IMAGE_CHECKED: &str = "ImageChecked";
 

@@ -61,6 +61,8 @@ event_reasons! {
     ConfigDeleted = Normal "ConfigDeleted",
     /// A built image is kept out of service.
     ImageHeld = Warning "ImageHeld",
+    /// A built image comes into service although it could not be signed.
+    ImageNotSigned = Warning "ImageNotSigned",
     /// A prepared base that is recorded is not in the registry, and is made again.
     PreparedBaseMissing = Warning "PreparedBaseMissing",
     /// The tag of the pool's base names a newer image.
@@ -169,6 +171,7 @@ mod tests {
             (ConfigReconcileFailed, "ConfigReconcileFailed", Warning),
             (ConfigDeleted, "ConfigDeleted", Normal),
             (ImageHeld, "ImageHeld", Warning),
+            (ImageNotSigned, "ImageNotSigned", Warning),
             (PreparedBaseMissing, "PreparedBaseMissing", Warning),
             (NewerBase, "NewerBase", Normal),
             (BaseRecorded, "BaseRecorded", Normal),

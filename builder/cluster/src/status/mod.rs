@@ -19,8 +19,8 @@ use mosb_api::Condition;
 
 pub use build::{BuildPhase, WorkloadRef, build_status};
 pub use config::{
-    BLOCKED, ConditionUpdate, CurrentImage, IMAGE_CHECKED, IMAGE_IN_SERVICE, MIXED_PLATFORMS,
-    USER_NAMESPACES, WARNINGS, config_status,
+    BLOCKED, ConditionUpdate, CurrentImage, IMAGE_CHECKED, IMAGE_IN_SERVICE, IMAGE_SIGNED,
+    MIXED_PLATFORMS, USER_NAMESPACES, WARNINGS, config_status,
 };
 pub use event::{EventReason, new_event, regarding, regarding_node};
 pub use message::failed_message;

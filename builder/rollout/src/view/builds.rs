@@ -51,6 +51,9 @@ pub struct BuildView {
     /// none if that is not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
+    /// Fingerprint of the key that the controller signed it with; none if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<String>,
     /// When it was built, or came into service.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -148,6 +151,7 @@ fn of_build(build: &MachineOsBuild) -> BuildView {
         image: status.image().map(str::to_owned),
         state: status.state().map(|state| state.as_str().to_owned()),
         stage: Stage::of(metadata),
+        signed: annotation(labels::SIGNED),
         time: times.into_iter().flatten().next().map(|time| time.0),
         ..BuildView::default()
     }

@@ -20,4 +20,5 @@ mod rows;
 mod seed;
 mod seed_property;
 mod server;
+mod signing;
 mod unreconcilable;

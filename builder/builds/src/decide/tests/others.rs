@@ -202,6 +202,7 @@ fn a_pre_built_image_is_no_base() {
         Lookup::Exists { .. }
         | Lookup::Existing(_)
         | Lookup::Checks(_)
+        | Lookup::Sign(_)
         | Lookup::OsImage { .. }
         | Lookup::Result { .. } => false,
     });

@@ -123,7 +123,7 @@ fn a_last_part_runs_on_what_was_made_even_if_that_can_not_be_recorded() {
 }
 
 /// Reconciles until nothing changes. The controller is killed once, after so many writes.
-fn settle_killed(fake: &mut FakeCluster, writes_left: &mut Option<usize>) {
+pub fn settle_killed(fake: &mut FakeCluster, writes_left: &mut Option<usize>) {
     for _ in 0..40 {
         let decision = fake.round(writes_left.unwrap_or(usize::MAX));
         fake.check();

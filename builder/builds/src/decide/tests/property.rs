@@ -8,6 +8,7 @@ use super::fake_cluster::*;
 use super::fake_seed::*;
 use super::promotion::verdict;
 use crate::*;
+use mosb_api::cluster_settings::SigningSettings;
 use mosb_api::image_checks::CheckName;
 use mosb_api::*;
 use mosb_types::ErrorClass;
@@ -26,6 +27,8 @@ enum Deed {
     Problem(u8),
     /// Whether builds find their images in the registry.
     Existing(u8),
+    /// Whether images can be signed.
+    Signing(u8),
     RunJob,
     Succeed,
     Fail(u8),
@@ -68,6 +71,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => prop::sample::select(&ImageBuilderType::ALL[..]).prop_map(Builder),
         1 => (0u8..3).prop_map(Problem),
         1 => (0u8..3).prop_map(Existing),
+        2 => (0u8..3).prop_map(Signing),
         3 => Just(RunJob),
         4 => Just(Succeed),
         2 => (0u8..4).prop_map(Fail),
@@ -138,6 +142,11 @@ fn happen(fake: &mut FakeCluster, deed: &Deed, late: &mut Decision) {
         Deed::Problem(1) => fake.problem = Some(problem(ErrorClass::Transient, "away")),
         Deed::Problem(_) => fake.problem = Some(problem(ErrorClass::InvalidInput, "wrong")),
         Deed::Existing(2) => fake.existing = Err(problem(ErrorClass::Transient, "away")),
+        Deed::Signing(0) => fake.signing_problem = None,
+        Deed::Signing(1) => fake.signing_problem = Some(problem(ErrorClass::Transient, "away")),
+        Deed::Signing(_) => {
+            fake.signing_problem = Some(problem(ErrorClass::InvalidInput, "no key"));
+        }
         Deed::Existing(n) => fake.existing = Ok(*n == 1),
         Deed::RunJob if fake.has_begun() => fake.run(),
         Deed::Succeed if fake.has_begun() => fake.succeed(),
@@ -240,10 +249,13 @@ proptest! {
     fn it_converges_from_everywhere(
         seeds in any::<bool>(),
         builder in prop::sample::select(&ImageBuilderType::ALL[..]),
+        signs in any::<bool>(),
         deeds in prop::collection::vec(deed(), 0..40),
     ) {
         let mut fake = if seeds { FakeCluster::to_be_seeded() } else { FakeCluster::opted_in() };
         fake.annotate(labels::BUILDER, builder.as_str());
+        let secret = signs.then(|| "os-key".to_owned());
+        fake.snapshot.cluster.signing = Some(SigningSettings { secret, required: true });
         let foreign = json!({ "metadata": { "name": FOREIGN, "uid": "theirs" }, "spec": { "machineOSConfig": { "name": "worker" } } });
         fake.snapshot.builds.push(serde_json::from_value(foreign).unwrap());
         let mut late = fake.decide();
@@ -252,6 +264,7 @@ proptest! {
         }
         // Then every build succeeds, except one that failed before with the same desired state.
         fake.problem = None;
+        fake.signing_problem = None;
         fake.config().metadata.annotations.remove(labels::APPROVALS);
         fake.verdicts.clear();
         fake.snapshot.check_jobs.clear();

@@ -144,6 +144,7 @@ fn a_build_is_planned_on_one_base_for_all_its_life() {
         Lookup::Exists { .. }
         | Lookup::Existing(_)
         | Lookup::Checks(_)
+        | Lookup::Sign(_)
         | Lookup::OsImage { .. }
         | Lookup::Result { .. } => None,
     });

@@ -158,6 +158,7 @@ fn the_next_change_is_built_on_the_releases_own_image() {
             Lookup::Exists { .. }
             | Lookup::Existing(_)
             | Lookup::Checks(_)
+            | Lookup::Sign(_)
             | Lookup::OsImage { .. }
             | Lookup::Result { .. } => false,
         };

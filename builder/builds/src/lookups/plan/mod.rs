@@ -222,7 +222,7 @@ fn warnings(draft: &Draft, split: Option<&Split>, obstacle: Option<&Obstacle>) -
 
 /// The prepared base that a build can be made on, or why there is none. An OpenShift Build runs one
 /// Containerfile only.
-fn prepared_base(
+pub(super) fn prepared_base(
     builder: ImageBuilderType,
     nodes: BuilderNodes,
     draft: &Draft,
@@ -239,7 +239,7 @@ fn prepared_base(
 
 /// Where the images of a pool are built. A pool of the control plane takes no prepared base that was
 /// made for another pool, whose builds may run anywhere.
-fn builder_nodes(lookup: &PlanLookup, cache: &ClusterCache) -> BuilderNodes {
+pub(super) fn builder_nodes(lookup: &PlanLookup, cache: &ClusterCache) -> BuilderNodes {
     let pool = cache.pools.get(lookup.pool.as_str());
     match pool.map(|pool| machine_role(cache, &pool)) {
         Some(MachineRole::ControlPlane(_)) => BuilderNodes::ControlPlane,

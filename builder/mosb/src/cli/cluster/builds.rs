@@ -118,6 +118,9 @@ fn state_of_build(build: &BuildView) -> String {
         },
         Some(state) => words.push(state),
     }
+    if build.signed.is_some() {
+        words.push("signed");
+    }
     or_none((!words.is_empty()).then(|| words.join(", ")).as_deref())
 }
 

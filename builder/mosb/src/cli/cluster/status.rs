@@ -101,6 +101,9 @@ pub struct BuildInfo {
     /// When the prepared base was made that it is built on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepared_at: Option<String>,
+    /// Fingerprint of the key that the controller signed its image with; none if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<String>,
 }
 
 impl ClusterStatus {
@@ -133,6 +136,7 @@ impl From<&PoolView> for PoolStatus {
                 start: build.status.build_start.as_ref().map(|at| at.0.to_string()),
                 end: build.status.build_end.as_ref().map(|at| at.0.to_string()),
                 prepared_at: build.metadata.annotation(labels::PREPARED_AT).map(str::to_owned),
+                signed: build.metadata.annotation(labels::SIGNED).map(str::to_owned),
             }),
         }
     }
@@ -160,7 +164,9 @@ fn describe_pool(page: &mut Page, pool: &PoolStatus) {
             let (day, _) = at.split_once('T').unwrap_or((at, ""));
             format!("on the prepared base of {day}")
         });
-        let brackets: Vec<String> = build.state.iter().cloned().chain(prepared).collect();
+        let signed = build.signed.as_ref().map(|_| "signed".to_owned());
+        let brackets: Vec<String> =
+            build.state.iter().cloned().chain(prepared).chain(signed).collect();
         match &brackets[..] {
             [] => build.name.clone(),
             _ => format!("{} ({})", build.name, brackets.join(", ")),

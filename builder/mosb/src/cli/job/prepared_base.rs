@@ -64,6 +64,21 @@ pub async fn plan_on(
     Ok(resolve::finish_on(planning, draft.resolved_draft, found).await?)
 }
 
+/// Whether a policy requires signatures of a prepared base that it does not have yet.
+///
+/// # Errors
+/// The policy can't be evaluated; errors of the registry.
+pub async fn awaits_signature(context: &CliContext, image: &PinnedRef) -> Result<bool> {
+    let Some(rule) = context.push.signature_rule(&image.clone().into())? else {
+        return Ok(false);
+    };
+    match context.push.check_signatures(&rule, &[image.digest()]).await {
+        Ok(_) => Ok(false),
+        Err(RegistryError::SignatureNotAccepted { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 async fn find(
     context: &CliContext,
     planning: PlanContext<'_>,

@@ -71,8 +71,13 @@ async fn push_prepared(
     })?;
     let prepared = PreparedImage { inputs: inputs_digest, image: digest, made_at };
     let mut warnings = pushed.warnings;
-    let resolved_plan =
-        prepared_base::plan_on(context, inputs, draft, &inputs.spec.push.pinned(digest)).await?;
+    let image = inputs.spec.push.pinned(digest);
+    if prepared_base::awaits_signature(context, &image).await? {
+        // The controller has the key, and another pod builds on it.
+        let prepared = Box::new(prepared);
+        return Ok(Outcome::Prepared { prepared, base_tree: None, warnings });
+    }
+    let resolved_plan = prepared_base::plan_on(context, inputs, draft, &image).await?;
     match &resolved_plan.plan.method {
         Method::Containerfile(reasons) => {
             return Ok(needs_containerfile(reasons, Some(prepared)));

@@ -170,6 +170,7 @@ fn the_images_of_a_pool() {
         }),
         method: text("direct"),
         image: image("new"),
+        signed: text(&digest("key")),
         state: text("Succeeded"),
         time: Some(at("2026-01-02T03:04:05Z")),
         in_service: true,
@@ -180,6 +181,7 @@ fn the_images_of_a_pool() {
         BuildView {
             os: None,
             image: None,
+            signed: None,
             method: text("containerfile"),
             state: text("Building"),
             in_service: false,
@@ -191,6 +193,7 @@ fn the_images_of_a_pool() {
             os: None,
             found: true,
             image: image("pushed by CI"),
+            signed: None,
             in_service: false,
             time: Some(at("2025-12-30T03:11:05Z")),
             ..build.clone()
@@ -200,6 +203,7 @@ fn the_images_of_a_pool() {
             os: None,
             method: None,
             image: image("old"),
+            signed: None,
             state: None,
             in_service: false,
             pinned: true,

@@ -75,6 +75,32 @@ impl FakeCluster {
                         let twice = seen.lookup_results.checks.insert(lookup.image, found);
                         assert!(twice.is_none(), "asked twice");
                     }
+                    Lookup::Sign(lookup) => {
+                        let seen_by_registry = match lookup.kind {
+                            ImageKind::PreparedBase => &self.images,
+                            ImageKind::Direct { .. }
+                            | ImageKind::OnPrepared(_)
+                            | ImageKind::Containerfile => &self.confirmed,
+                        };
+                        assert!(seen_by_registry.contains(&lookup.image), "{lookup:?}");
+                        assert!(lookup.plan.base.is_some(), "of the base that the build pinned");
+                        assert_eq!(*lookup.image.repo(), lookup.plan.push);
+                        let problem =
+                            self.signing_problem.as_ref().or(self.registry_problem.as_ref());
+                        let is_same = self
+                            .planned(&lookup.plan)
+                            .is_ok_and(|planned| planned.build.as_str() == lookup.build);
+                        let signed = match problem {
+                            Some(problem) => Err(problem.clone()),
+                            None if !is_same => Ok(Signed::InputsChanged),
+                            None => {
+                                self.signed.insert(lookup.image.clone());
+                                Ok(Signed::By(Digest::of(lookup.secret.as_bytes())))
+                            }
+                        };
+                        let twice = seen.lookup_results.signed.insert(lookup.image, signed);
+                        assert!(twice.is_none(), "asked twice");
+                    }
                     Lookup::Exists { image, secret, pull } => {
                         assert_eq!(secret, "push");
                         let push = &self.snapshot.config.as_ref().unwrap().spec;

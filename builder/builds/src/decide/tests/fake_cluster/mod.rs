@@ -48,6 +48,10 @@ pub struct FakeCluster {
     pub images: BTreeSet<PinnedRef>,
     /// Images that the registry ever confirmed.
     pub confirmed: BTreeSet<PinnedRef>,
+    /// Images that have signatures in the registry.
+    pub signed: BTreeSet<PinnedRef>,
+    /// Why images can't be signed.
+    pub signing_problem: Option<Problem>,
     /// Images that were in service.
     pub served: BTreeSet<String>,
     /// What the checks of images find; they pass otherwise.
@@ -86,6 +90,8 @@ pub struct FakeCluster {
     pub recognises: bool,
     /// The inputs of prepared bases, if builds with a Containerfile can have one.
     pub prepared: Option<Digest>,
+    /// Whether a policy requires signatures of them.
+    pub prepared_needs_signature: bool,
     /// Whether a part of the Containerfile needs the config.
     pub has_last_part: bool,
     pub asked: Vec<Lookup>,
@@ -111,6 +117,8 @@ impl FakeCluster {
             now: "2026-01-01T00:00:00.25Z".parse().unwrap(),
             images: BTreeSet::new(),
             confirmed: BTreeSet::new(),
+            signed: BTreeSet::new(),
+            signing_problem: None,
             served: BTreeSet::new(),
             verdicts: BTreeMap::new(),
             ended_checks: BTreeMap::new(),
@@ -133,6 +141,7 @@ impl FakeCluster {
             unreconcilable: Vec::new(),
             recognises: false,
             prepared: None,
+            prepared_needs_signature: false,
             has_last_part: false,
             asked: Vec::new(),
             count: 0,
@@ -145,6 +154,7 @@ impl FakeCluster {
         fake.snapshot.name = "worker".to_owned();
         fake.snapshot.cluster.namespace = "ns".to_owned();
         fake.snapshot.cluster.checks = Some(Default::default());
+        fake.snapshot.cluster.signing = Some(Default::default());
         fake.nodes(&[("linux/amd64", &[])]);
         let mut pool =
             MachineConfigPool { metadata: fake.metadata("worker"), ..MachineConfigPool::default() };

@@ -53,7 +53,7 @@ impl FakeCluster {
             self.images.insert(repo.pinned(image));
             *method = JobMethod::Containerfile;
             let made = Box::new(PreparedImage { inputs, image, made_at: self.now });
-            if self.has_last_part {
+            if self.has_last_part || self.prepared_needs_signature {
                 // Another pod makes the image.
                 let base_tree =
                     Some(BaseTreeImage { base: image, image: Digest::of(b"tree of prepared") });

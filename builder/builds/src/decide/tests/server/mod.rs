@@ -197,6 +197,7 @@ impl FakeCluster {
             (kinds::MACHINE_OS_BUILD, NewStatus::Whole(status)) => {
                 let status: MachineOsBuildStatus = read(status);
                 let at = self.build_at(&target.uid)?;
+                self.check_signed(&self.snapshot.builds[at], &status);
                 let build = &mut self.snapshot.builds[at];
                 check_status(&build.status, &status, &self.confirmed);
                 build.status = status;
@@ -237,6 +238,21 @@ impl FakeCluster {
             other => panic!("{other:?}"),
         }
         Some(())
+    }
+
+    /// What a build made has to be signed before the build ends, and what is called signed is.
+    fn check_signed(&self, build: &MachineOsBuild, new: &MachineOsBuildStatus) {
+        let Some(image) = new.image().filter(|_| build.status.image().is_none()) else {
+            return;
+        };
+        let signing = self.snapshot.cluster.signing.as_ref().expect("valid settings");
+        let config = &self.snapshot.config.as_ref().unwrap().metadata;
+        let is_made =
+            !build.is_pre_built() && build.metadata.annotation(labels::ADOPTED_FROM).is_none();
+        let is_called_signed = build.metadata.annotation(labels::SIGNED).is_some() && is_made;
+        let has_to_be = signing.required && signing.secret_of(config).unwrap().is_some();
+        let is_signed = self.signed.contains(&image.parse().unwrap());
+        assert!(!(is_made && has_to_be || is_called_signed) || is_signed, "{image} is not signed");
     }
 
     fn delete(&mut self, target: &Target) -> Option<()> {

@@ -1,0 +1,220 @@
+//! Signs an image that the registry confirmed: what must be attached is attached, read back and verified.
+//!
+//! Its build is planned again, for what the documents name. Invariant: an image gets the evidence of a
+//! build only if it has the label with that build's inputs.
+
+use tokio::task::spawn_blocking;
+
+use super::direct_image::{DirectImage, direct_image};
+use super::draft_again::{DraftAgain, context_of};
+use super::plan::{builder_nodes, prepared_base};
+use super::recognise::inputs_of;
+use super::{LookupError, LookupPermit, Resolver};
+use crate::lookup::{ImageKind, PlanLookup, SignLookup, Signed};
+use crate::signing_keys::SigningKeys;
+use mosb_api::ImageBuilderType;
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, given_base_name};
+use mosb_build::{Description, Signing, Subject};
+use mosb_cluster::resolver::{MAX_PLAN_HOLD, while_held};
+use mosb_image::{BlobRef, DiffId, PinnedRef};
+use mosb_plan::plan::{Base, BuildPlan, Draft, Error as PlanError, Method, Origin, Prepared};
+use mosb_registry::{Resolved, Source};
+use mosb_trust::SigningKey;
+use mosb_trust::spdx::SbomLayer;
+use mosb_types::Diagnostic;
+
+/// The builder in the provenance of images that the controller signs.
+const BUILDER: &str = "https://mosb.dev/builder/controller";
+
+/// Why an image is not signed.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum Error {
+    #[error(
+        "{image}: its label mosb.dev/inputs is not that of {build}, so the pod of the build reported another image; check who may push to the repository, and rebuild the pool (`mosb rebuild`)"
+    )]
+    #[diagnostic(code = "not-of-build", class = Rejected)]
+    OtherImage { image: PinnedRef, build: String },
+    #[error(
+        "{image}: it is an index, and an image of one platform was built; check who may push to the repository, and rebuild the pool (`mosb rebuild`)"
+    )]
+    #[diagnostic(code = "not-of-build", class = Rejected)]
+    Index { image: PinnedRef },
+    #[error(
+        "{image}: what its prepared base was made of changed since; rebuild the pool (`mosb rebuild`)"
+    )]
+    #[diagnostic(code = "not-of-build", class = Rejected)]
+    NoPreparedBase { image: PinnedRef },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Plan(#[from] PlanError),
+}
+
+pub(super) async fn sign(
+    resolver: &Resolver,
+    keys: &SigningKeys,
+    lookup: &SignLookup,
+) -> Result<Signed, LookupError> {
+    let key = keys.get(resolver, &lookup.secret).await?;
+    let plan_permit = resolver.limits.plan(false).await?;
+    let signing = Box::pin(sign_with(resolver, &key, lookup));
+    while_held(plan_permit, MAX_PLAN_HOLD, signing).await
+}
+
+async fn sign_with(
+    resolver: &Resolver,
+    key: &SigningKey,
+    lookup: &SignLookup,
+) -> Result<Signed, LookupError> {
+    let SignLookup { image, plan, .. } = lookup;
+    let host = image.repo().host().to_owned();
+    let permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
+    let push = resolver.secret(&plan.push_secret).await?;
+    let again = DraftAgain::of(resolver, plan, push, permit).await?;
+    let DraftAgain { ref registry_client, resolved_draft, .. } = again;
+    if resolved_draft.draft.names().1.as_str() != lookup.build {
+        return Ok(Signed::InputsChanged);
+    }
+    let context = context_of(registry_client);
+    let client = context.client;
+    let found = client.resolve(&Source::Registry(image.clone().into()), None).await?;
+    if found.index.is_some() || found.manifest != image.digest() {
+        return Err(Error::Index { image: image.clone() }.into());
+    }
+    let tags = match lookup.kind {
+        ImageKind::PreparedBase => {
+            let prepared = prepared_of(resolver, lookup, &resolved_draft.draft)?;
+            // It is verified when something is built on it.
+            prepared.check(as_base(&found)?).map_err(PlanError::from)?;
+            vec![prepared.tag().to_string()]
+        }
+        ImageKind::Direct { .. } | ImageKind::OnPrepared(_) | ImageKind::Containerfile => {
+            let (inputs, _) = resolved_draft.draft.names();
+            if inputs_of(&found).as_deref() != Some(&*inputs.hex()) {
+                let build = lookup.build.clone();
+                return Err(Error::OtherImage { image: image.clone(), build }.into());
+            }
+            pushed_tags(plan, &resolved_draft.draft)
+        }
+    };
+    let manifest = BlobRef::of(&found.media_type, &found.manifest_bytes);
+    let description = describe(resolver, context, lookup, resolved_draft, &found).await?;
+    let signing = Signing { key, identities: &[], builder: BUILDER };
+    let subject = Subject {
+        repo: Some(image.repo()),
+        manifest: &manifest,
+        tags: &tags,
+        config: &found.config_bytes,
+    };
+    let evidence = signing.evidence(subject, description).await;
+    if client.attach(image.repo(), &evidence).await? {
+        tracing::info!("{image} is signed for {}", evidence.references.join(", "));
+    }
+    Ok(Signed::By(key.verifying_key().fingerprint()))
+}
+
+/// The tags that the workload of a build pushes. An OpenShift Build has one.
+fn pushed_tags(plan: &PlanLookup, draft: &Draft) -> Vec<String> {
+    let [rendered, build] = draft.tags();
+    match plan.builder {
+        ImageBuilderType::Job | ImageBuilderType::CustomPod => vec![rendered, build],
+        ImageBuilderType::OpenShiftImage => vec![rendered],
+    }
+}
+
+fn as_base(found: &Resolved) -> Result<Base, Error> {
+    let name = given_base_name(found);
+    let (manifest, config) = (&found.manifest_bytes, &found.config_bytes);
+    let base = Base::new(name, found.pinned_text(), found.index, manifest, config);
+    Ok(base.map_err(PlanError::from)?)
+}
+
+fn prepared_of(resolver: &Resolver, lookup: &SignLookup, draft: &Draft) -> Result<Prepared, Error> {
+    let plan = &lookup.plan;
+    let nodes = builder_nodes(plan, &resolver.cache);
+    let prepared = prepared_base(plan.builder, nodes, draft).and_then(Result::ok);
+    prepared.ok_or_else(|| Error::NoPreparedBase { image: lookup.image.clone() })
+}
+
+/// What the documents of an image have. Only the files of a direct layer are known, if the image that is
+/// made here once more is the one in the registry.
+async fn describe(
+    resolver: &Resolver,
+    context: PlanContext<'_>,
+    lookup: &SignLookup,
+    resolved_draft: ResolvedDraft,
+    found: &Resolved,
+) -> Result<Description, LookupError> {
+    let (image, push) = (&lookup.image, &lookup.plan.push);
+    let draft = resolved_draft.draft.clone();
+    let (method, prepared) = match lookup.kind {
+        ImageKind::PreparedBase => {
+            let prepared = prepared_of(resolver, lookup, &draft)?;
+            let lower = &prepared.request.base.config.diff_ids;
+            return Ok(by_digest(prepared.origin(), lower, found)?);
+        }
+        ImageKind::Direct { tree } => {
+            let made = match tree {
+                Some(tree) => {
+                    direct_image(context, resolved_draft, &push.pinned(tree), image).await?
+                }
+                None => None,
+            };
+            match made {
+                Some(made) if made.assembled.edited.digest() == image.digest() => {
+                    return Ok(blocking(move || with_files(&made)).await);
+                }
+                Some(made) => tracing::warn!(
+                    "{image} is not what {} makes here ({}), so its SBOM does not list files",
+                    lookup.build,
+                    made.assembled.edited.digest()
+                ),
+                None => {}
+            }
+            (Method::Direct, None)
+        }
+        ImageKind::OnPrepared(on) => {
+            let prepared = prepared_of(resolver, lookup, &draft)?;
+            let source = Source::Registry(push.pinned(on).into());
+            let on = resolve::prepared_base(context, context.client, &prepared, &source).await?;
+            let reasons = draft.reasons().to_vec();
+            let method = if on.base.has_last {
+                Method::LastPart(reasons)
+            } else {
+                Method::Prepared(reasons)
+            };
+            (method, Some(on.base))
+        }
+        ImageKind::Containerfile => (Method::Containerfile(draft.reasons().to_vec()), None),
+    };
+    let planning = move || {
+        let plan = BuildPlan { method, prepared, ..draft.finish_unread() };
+        (plan.origin(), plan.lower().config.diff_ids.clone())
+    };
+    let (origin, lower) = blocking(planning).await;
+    Ok(by_digest(origin, &lower, found)?)
+}
+
+fn with_files(made: &DirectImage) -> Description {
+    let files = Some(made.plan.layer_files());
+    let layers = vec![SbomLayer { digest: made.assembled.layer.digest, files }];
+    Description { origin: made.plan.origin(), layers }
+}
+
+/// The layers above those with these diff IDs.
+fn by_digest(mut origin: Origin, lower: &[DiffId], found: &Resolved) -> Result<Description, Error> {
+    let own = as_base(found)?.config.diff_ids;
+    let mut kept = lower.len();
+    // The administrator's Containerfile may make the image of something else.
+    if !own.starts_with(lower) {
+        origin.bases.clear();
+        kept = 0;
+    }
+    let layers = found.layers.iter().skip(kept);
+    let layers = layers.map(|layer| SbomLayer { digest: layer.digest, files: None }).collect();
+    Ok(Description { origin, layers })
+}
+
+/// Hashing and planning, which are not done on the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    spawn_blocking(work).await.expect("it does not panic and is not cancelled")
+}
