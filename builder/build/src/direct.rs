@@ -9,7 +9,6 @@ use mosb_image::edit::{Edited, NewLayer, append_layer};
 use mosb_image::layer::{self, LayerBlob, write_layer};
 use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_image::overlay::LayerEntry;
-use mosb_image::packages::Installed;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
 use mosb_trust::spdx::{OsPackages, SbomLayer};
@@ -106,11 +105,7 @@ pub async fn build(
     let describing = signing.map(|signing| {
         let (plan, below) = (plan.clone(), signing.below.cloned());
         let describe = move || {
-            // A config installs no packages, so the image has those of what it is on.
-            let packages = below.map(|below| {
-                let installed = Installed::of(&below);
-                OsPackages { of_base: installed.packages.clone(), installed }
-            });
+            let packages = below.as_ref().map(OsPackages::unchanged);
             (plan.origin(), plan.layer_files(), packages)
         };
         (signing, spawn_blocking(describe))

@@ -11,6 +11,7 @@ use crate::lookup::PlanLookup;
 use crate::observe::recorded_tree;
 use mosb_build::direct::{Assembled, assemble};
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft};
+use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::plan::{BuildPlan, Method};
 use mosb_reconcile::Problem;
@@ -20,6 +21,8 @@ use mosb_registry::tree_image;
 pub(super) struct DirectImage {
     pub plan: BuildPlan,
     pub assembled: Assembled,
+    /// Of the base.
+    pub tree: BaseTree,
 }
 
 /// The image that a direct build of this draft makes, from the tree of its base; `None` if the build is
@@ -50,11 +53,11 @@ pub(super) async fn direct_image(
             return Ok(None);
         }
     };
-    let plan = resolve::finish_with_tree(context, resolved_draft, tree).await?.plan;
+    let plan = resolve::finish_with_tree(context, resolved_draft, tree.clone()).await?.plan;
     if plan.method != Method::Direct {
         return Ok(None);
     }
-    let making = move || assemble(&plan).map(|assembled| DirectImage { plan, assembled });
+    let making = move || assemble(&plan).map(|assembled| DirectImage { plan, assembled, tree });
     let made = spawn_blocking(making).await;
     Ok(Some(made.expect("writing a layer does not panic")?))
 }

@@ -20,7 +20,7 @@ use mosb_image::{BlobRef, DiffId, PinnedRef};
 use mosb_plan::plan::{Base, BuildPlan, Draft, Error as PlanError, Method, Origin, Prepared};
 use mosb_registry::{Resolved, Source};
 use mosb_trust::SigningKey;
-use mosb_trust::spdx::SbomLayer;
+use mosb_trust::spdx::{OsPackages, SbomLayer};
 use mosb_types::Diagnostic;
 
 /// The builder in the provenance of images that the controller signs.
@@ -98,7 +98,7 @@ async fn sign_with(
     };
     let manifest = BlobRef::of(&found.media_type, &found.manifest_bytes);
     let description = describe(resolver, context, lookup, resolved_draft, &found).await?;
-    let signing = Signing { key, identities: &[], builder: BUILDER };
+    let signing = Signing { key, identities: &[], builder: BUILDER, below: None };
     let subject = Subject {
         repo: Some(image.repo()),
         manifest: &manifest,
@@ -135,8 +135,8 @@ fn prepared_of(resolver: &Resolver, lookup: &SignLookup, draft: &Draft) -> Resul
     prepared.ok_or_else(|| Error::NoPreparedBase { image: lookup.image.clone() })
 }
 
-/// What the documents of an image have. Only the files of a direct layer are known, if the image that is
-/// made here once more is the one in the registry.
+/// What the documents of an image have. Only the files of a direct layer and the packages below it are
+/// known, if the image that is made here once more is the one in the registry.
 async fn describe(
     resolver: &Resolver,
     context: PlanContext<'_>,
@@ -197,7 +197,8 @@ async fn describe(
 fn with_files(made: &DirectImage) -> Description {
     let files = Some(made.plan.layer_files());
     let layers = vec![SbomLayer { digest: made.assembled.layer.digest, files }];
-    Description { origin: made.plan.origin(), layers }
+    let packages = Some(OsPackages::unchanged(&made.tree));
+    Description { origin: made.plan.origin(), layers, packages }
 }
 
 /// The layers above those with these diff IDs.
@@ -211,7 +212,7 @@ fn by_digest(mut origin: Origin, lower: &[DiffId], found: &Resolved) -> Result<D
     }
     let layers = found.layers.iter().skip(kept);
     let layers = layers.map(|layer| SbomLayer { digest: layer.digest, files: None }).collect();
-    Ok(Description { origin, layers })
+    Ok(Description { origin, layers, packages: None })
 }
 
 /// Hashing and planning, which are not done on the async threads.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use mosb_image::packages::{Distribution, Installed, Manager, Package as OsPackage, Packages};
+use mosb_image::tree::BaseTree;
 
 use super::document::Package;
 use super::{FIRST_BASE, IMAGE, escaped_size};
@@ -13,6 +14,15 @@ pub struct OsPackages {
     pub installed: Installed,
     /// Those of the nearest base. What the image and its base have is the base's.
     pub of_base: Packages,
+}
+
+impl OsPackages {
+    /// Those of an image that has only a config above the image with this tree: a config installs no
+    /// packages.
+    pub fn unchanged(below: &BaseTree) -> Self {
+        let installed = Installed::of(below);
+        Self { of_base: installed.packages.clone(), installed }
+    }
 }
 
 /// Packages for a document.
