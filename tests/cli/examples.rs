@@ -107,7 +107,7 @@ fn image_policies_accept_only_their_key() {
     let mosb = Mosb::new();
     let file = |name: &str| mosb.home().join(name).display().to_string();
     let images = &kyverno["spec"]["rules"][0]["verifyImages"][0];
-    let scope = cluster["spec"]["scopes"][0].as_str().unwrap();
+    let scope = cluster["spec"]["scopes"][0].as_str().unwrap().to_owned();
     assert_eq!(images["imageReferences"], json!([format!("{scope}/*")]));
     assert_eq!(images["type"], "Cosign");
     let keys = |attestors: &Value| attestors[0]["entries"][0]["keys"].clone();
