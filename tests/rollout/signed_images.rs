@@ -196,7 +196,7 @@ fn a_policy_that_accepts_unsigned_images_is_reported(signed: &Signed<'_>, image:
     }
 }
 
-/// That of the machine accepts everything.
+/// That of the machine accepts each image of the repository.
 fn the_config_brings_the_policy_of_the_first_pull(
     signed: &Signed<'_>,
     [unsigned, image]: [&MachineImage; 2],
