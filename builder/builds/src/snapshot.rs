@@ -234,6 +234,8 @@ pub struct Cluster {
     pub prepared_bases: PreparedBases,
     /// How images are checked; none if the settings are not valid.
     pub checks: Option<ImageCheckSettings>,
+    /// A fingerprint of the signature policy of the settings, if they have one.
+    pub signature_policy: Option<Digest>,
     /// The settings of pods of builds; the defaults if the settings are not valid.
     pub job: JobSettings,
     /// Name of the Secret for pulling images.

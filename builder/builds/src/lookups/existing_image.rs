@@ -9,12 +9,11 @@
 use super::build_request::build_request;
 use super::direct_image::direct_digest;
 use super::plan::hosts;
-use super::pool_policy::with_policy_of;
 use super::{LookupError, LookupPermit, Resolver, invalid_input};
 use crate::lookup::ExistingLookup;
 use mosb_api::ClusterSettings;
-use mosb_build::NamedSecret;
 use mosb_build::resolve::{self, PlanContext};
+use mosb_build::{NamedSecret, with_policy_of};
 use mosb_cluster::resolver::{MAX_PLAN_HOLD, get_rendered_config, while_held};
 use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_reconcile::Problem;

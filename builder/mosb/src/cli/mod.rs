@@ -39,6 +39,7 @@ mod render;
 mod secret_input;
 mod seed;
 mod settings;
+mod settings_file;
 mod sign;
 mod signals;
 mod verify;
