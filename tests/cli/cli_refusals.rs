@@ -284,6 +284,7 @@ fn plan_makes_the_checks_of_a_cluster() {
         "kubelet-skew unknown",
         "packages-held passed",
         "size passed",
+        "signature unknown",
         "lint unknown",
     ];
     for settings in [&settings, &map] {

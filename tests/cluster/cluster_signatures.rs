@@ -1,10 +1,11 @@
-//! A policy of the settings requires signatures of a pool's base, and the controller signs what it built. On
-//! a real API server, with a real registry.
+//! Policies require signatures of a pool's base, of its images and of a pre-built one, and the controller
+//! signs what it built. On a real API server, with a real registry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::image_promotion::{annotate, wait_condition};
 use crate::test_cluster::build_pod::recorded;
 use crate::test_cluster::{BUILD, Cluster, SOON, state};
 use mosb_tests::{Finished, Layout, Mosb, build_fixture, wait};
@@ -51,6 +52,11 @@ impl Keys {
         self.mosb.run(words)
     }
 
+    /// With the key `os.key`.
+    fn sign(&self, cluster: &Cluster, image: &str) {
+        self.run(cluster, &["sign", image, "--sign-key", &self.file("os.key")]).ok();
+    }
+
     /// What is attached to an image, if this key accepts it.
     fn verified(&self, cluster: &Cluster, image: &str, key: &str) -> Option<Value> {
         let key = self.file(&format!("{key}.pub"));
@@ -72,16 +78,16 @@ fn blocked(cluster: &Cluster) -> Option<String> {
     Some(blocked?["message"].as_str().unwrap().to_owned())
 }
 
-/// Pushes a base under a tag of its own, and returns its name.
-fn push_base(cluster: &Cluster, version: &str) -> String {
+/// Pushes a base under a tag of its own, and returns its name with the tag, and its digest.
+fn push_base(cluster: &Cluster, version: &str) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::create(&folder.path().join("base"));
     let image = build_fixture::base().label("org.opencontainers.image.version", version);
-    layout.put("base", &image);
+    let digest = layout.put("base", &image);
     let registry = cluster.node.registry();
     let name = format!("{}-base:{version}", cluster.pool);
     registry.push(&layout.reference("base"), &name);
-    registry.repository(&name)
+    (registry.repository(&name), digest)
 }
 
 fn policy(repository: &str, key: &str) -> Value {
@@ -93,11 +99,49 @@ fn policy(repository: &str, key: &str) -> Value {
     json!({ "signaturePolicy": policy.to_string() })
 }
 
+/// A key, and the program that signs with it.
+struct Signer {
+    mosb: Mosb,
+    /// The public key, PEM.
+    key: String,
+}
+
+impl Signer {
+    fn new() -> Self {
+        let mosb = Mosb::new();
+        let file = mosb.home().join("os.key");
+        mosb.run(["keys", "new", file.to_str().unwrap()]).ok();
+        let key = std::fs::read_to_string(mosb.home().join("os.key.pub")).unwrap();
+        Self { mosb, key }
+    }
+
+    fn sign(&self, cluster: &Cluster, image: &str) {
+        let registry = cluster.node.registry();
+        let key = self.mosb.home().join("os.key");
+        let (authfile, certificates) = (registry.authfile(), registry.certificates());
+        let mut sign = vec!["sign", image, "--sign-key", key.to_str().unwrap()];
+        sign.extend(["--authfile", authfile.to_str().unwrap()]);
+        sign.extend(["--cert-dir", certificates.to_str().unwrap()]);
+        self.mosb.run(sign).ok();
+    }
+}
+
+/// Waits until the pool is blocked, and returns why.
+fn blocked(cluster: &Cluster) -> String {
+    wait("Blocked by the policy", SOON, || {
+        let config = cluster.config();
+        let all = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let blocked =
+            all.into_iter().find(|one| one["type"] == "Blocked" && one["status"] == "True");
+        Some(blocked?["message"].as_str().unwrap().to_owned())
+    })
+}
+
 #[test]
 fn a_base_is_built_on_once_it_is_signed() {
     let mut cluster = Cluster::new("signatures");
     let keys = Keys::new(&["os.key"]);
-    let (first_base, second_base) = (push_base(&cluster, "1"), push_base(&cluster, "2"));
+    let ((first_base, _), (second_base, _)) = (push_base(&cluster, "1"), push_base(&cluster, "2"));
     cluster.render_on(&first_base, "first");
     cluster.opt_in(None);
     cluster.start();
@@ -118,7 +162,7 @@ fn a_base_is_built_on_once_it_is_signed() {
     assert_eq!(cluster.config()["status"]["currentImagePullSpec"], json!(first));
     assert_eq!(cluster.builds().len(), 1, "nothing is built");
 
-    keys.run(&cluster, &["sign", &second_base, "--sign-key", &keys.file("os.key")]).ok();
+    keys.sign(&cluster, &second_base);
     let second = cluster.image_after(&first);
     assert_eq!(cluster.file(&second, "/etc/story"), "second");
     assert_eq!(cluster.builds().len(), 2);
@@ -215,4 +259,79 @@ fn a_prepared_base_is_signed_before_it_is_used() {
     let second = cluster.image_after(&first);
     assert!(keys.verified(&cluster, &second, "os.key").is_some());
     assert_eq!(cluster.builds().len(), 2);
+}
+
+/// Waits until the newest image is out of service because it has no signature; its build and digest.
+fn unsigned(cluster: &Cluster, repository: &str) -> (String, String) {
+    let message = wait_condition(cluster, "ImageChecked", "False", "ChecksFailed");
+    for part in ["signature: ", "it has no signature", repository, "mosb-config", "sign it"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let (pin, _) = message.split_once(": ").unwrap();
+    let (build, digest) = pin.split_once('@').unwrap();
+    (build.to_owned(), digest.to_owned())
+}
+
+#[test]
+fn unsigned_image_stays_out_of_service() {
+    let mut cluster = Cluster::new("signed-image");
+    let keys = Keys::new(&["os.key"]);
+    let (base, _) = push_base(&cluster, "1");
+    cluster.render_on(&base, "first");
+    cluster.opt_in(None);
+    cluster.start();
+    let first = cluster.image_after("");
+
+    // By the policy of the settings.
+    let (repository, _) = first.split_once('@').unwrap();
+    let policy = policy(repository, &keys.text("os.key.pub"));
+    cluster.settings_with(&policy);
+    cluster.render_on(&base, "second");
+    cluster.wait_status("checks-failed");
+    let (build, digest) = unsigned(&cluster, repository);
+    assert_eq!(cluster.config()["status"]["currentImagePullSpec"], json!(first));
+    let built = format!("{repository}@{digest}");
+    keys.sign(&cluster, &built);
+    // It is made again at once, and not after some minutes.
+    let again = json!({ "metadata": { "annotations": { "mosb.dev/checked": null } } });
+    cluster.patch(&format!("machineosbuild/{build}"), &again);
+    assert_eq!(cluster.image_after(&first), built);
+
+    // By the policy of the machines' config.
+    cluster.settings_with(&json!({}));
+    let text = policy["signaturePolicy"].as_str().unwrap();
+    let source = format!("data:;base64,{}", STANDARD.encode(text));
+    let file = json!({ "path": "/etc/containers/policy.json", "mode": 420, "contents": { "source": source } });
+    cluster.render_files(&base, &[file]);
+    cluster.wait_status("checks-failed");
+    let (_, third) = unsigned(&cluster, repository);
+    assert_ne!(third, digest);
+    assert_eq!(cluster.config()["status"]["currentImagePullSpec"], json!(built));
+    // Without its check, it is in service.
+    annotate(&cluster, "mosb.dev/checks", "signature=warn");
+    assert!(cluster.image_after(&built).ends_with(&third));
+}
+
+#[test]
+fn unsigned_pre_built_image_changes_nothing() {
+    let mut cluster = Cluster::new("signed-seed");
+    let keys = Keys::new(&["os.key"]);
+    let (name, digest) = push_base(&cluster, "1");
+    let (repository, _) = name.rsplit_once(':').unwrap();
+    let image = format!("{repository}@{digest}");
+    cluster.settings_with(&policy(repository, &keys.text("os.key.pub")));
+    cluster.render("first");
+    cluster.opt_in(None);
+    annotate(&cluster, "machineconfiguration.openshift.io/pre-built-image", &image);
+    cluster.start();
+    let message = wait("Blocked by the policy", SOON, || blocked(&cluster));
+    for part in [&*image, "it has no signature", repository, "mosb-config", "sign it"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let component = format!("machineconfig/10-prebuiltimage-osimageurl-{}", cluster.pool);
+    let is_there = || cluster.node.kubectl(&["get", &component]).status.success();
+    assert!(!is_there() && cluster.builds().is_empty());
+
+    keys.sign(&cluster, &image);
+    wait("its MachineConfig", BUILD, || is_there().then_some(()));
 }

@@ -16,14 +16,14 @@ fn condition(cluster: &Cluster, kind: &str) -> Option<(String, String, String)> 
 }
 
 #[track_caller]
-fn wait_condition(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> String {
+pub fn wait_condition(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> String {
     wait(&format!("{kind} {status} {reason}"), SOON, || {
         let (is, why, message) = condition(cluster, kind)?;
         (is == status && why == reason).then_some(message)
     })
 }
 
-fn annotate(cluster: &Cluster, key: &str, value: &str) {
+pub fn annotate(cluster: &Cluster, key: &str, value: &str) {
     let change = json!({ "metadata": { "annotations": { key: value } } });
     cluster.patch(&format!("machineosconfig/{}", cluster.pool), &change);
 }

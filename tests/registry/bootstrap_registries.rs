@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::bootstrap::{API, Desk, files};
@@ -100,4 +102,65 @@ fn nothing_is_written_if_a_registry_rejects() {
     let codes = desk.bootstrap("--manifests manifests --output out").json();
     assert_eq!(codes["findings"][0]["code"], "image-not-pinned");
     assert_eq!(files(&desk.at("out")), out);
+}
+
+/// A config that brings this policy to machines of pool `worker`.
+fn with_policy(policy: &str) -> Value {
+    let source = format!("data:;base64,{}", STANDARD.encode(policy));
+    let file = json!({ "path": "/etc/containers/policy.json", "mode": 420, "contents": { "source": source } });
+    json!({ "apiVersion": API, "kind": "MachineConfig",
+        "metadata": { "name": "50-policy", "labels": { "machineconfiguration.openshift.io/role": "worker" } },
+        "spec": { "config": { "ignition": { "version": "3.5.0" }, "storage": { "files": [file] } } } })
+}
+
+#[test]
+fn unsigned_image_is_not_installed() {
+    let registry = Registry::start(Server::Debian, Access::Basic, Transport::Https);
+    let desk = Desk(Mosb::new());
+    let layout = Layout::create(&desk.at("stock"));
+    let digest = layout.put("os", &bootable());
+    registry.push(&layout, "os", "os/worker:1");
+    registry.push(&layout, "os", "os/stock:stable");
+    let image = format!("{}@{digest}", registry.repository("os/worker"));
+    let base = format!("{}:stable", registry.repository("os/stock"));
+    desk.run("keys new os.key").ok();
+    let key = STANDARD.encode(fs::read(desk.at("os.key.pub")).unwrap());
+    let policy = json!({
+        "default": [{ "type": "insecureAcceptAnything" }],
+        "transports": { "docker": { registry.repository("os/worker"): [{ "type": "sigstoreSigned", "keyData": key }] } },
+    });
+    let policy = policy.to_string();
+    let plain = || -> Value {
+        serde_json::from_str(&at_registry(&registry, &image, &registry.authfile(), &base)).unwrap()
+    };
+    let mut in_settings = plain();
+    let settings = &mut in_settings["items"][4]["data"]["config.yaml"];
+    let mut parsed: Value = serde_json::from_str(settings.as_str().unwrap()).unwrap();
+    parsed["signaturePolicy"] = json!(policy);
+    *settings = json!(parsed.to_string());
+    let mut in_config = plain();
+    in_config["items"].as_array_mut().unwrap().push(with_policy(&policy));
+    let run = |manifests: &Value| {
+        desk.write("manifests/all.json", &manifests.to_string());
+        desk.run("bootstrap --manifests manifests --output out -o json")
+    };
+    for (what, manifests, code) in [
+        ("the policy of the settings", &in_settings, "preflight-failed"),
+        ("the policy of machines", &in_config, "signature-not-accepted"),
+    ] {
+        let refused = run(manifests);
+        let error = refused.json();
+        valid(&error);
+        assert_eq!((refused.code(), &error["code"]), (Some(1), &json!(code)), "{what}: {error:#}");
+        assert!(error.to_string().contains("it has no signature"), "{what}: {error:#}");
+        assert!(error.to_string().contains("signature-not-accepted"), "{what}: {error:#}");
+        assert!(!desk.at("out").exists(), "{what}");
+    }
+    let (login, certificates) = (registry.authfile(), registry.certificates());
+    let (login, certificates) = (login.display(), certificates.display());
+    let access = format!("--authfile {login} --cert-dir {certificates}");
+    desk.run(&format!("sign {image} --sign-key os.key {access}")).ok();
+    for manifests in [&in_settings, &in_config] {
+        run(manifests).ok();
+    }
 }

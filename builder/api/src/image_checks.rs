@@ -17,8 +17,8 @@ use mosb_image::Digest;
 const FORMAT: u32 = 1;
 /// The most bytes that are read of a record.
 const LIMIT: usize = 64 * 1024;
-/// The most characters of a message in a record.
-const MAX_MESSAGE: usize = 500;
+/// The most characters of a message in a record: names of images and policies, and a remedy.
+const MAX_MESSAGE: usize = 700;
 
 /// A built-in check of an image.
 #[derive(
@@ -40,10 +40,12 @@ pub enum CheckName {
     PackagesHeld,
     /// It is not larger than the settings allow.
     Size,
+    /// The policy of the settings, and that of its own config, accept its signatures.
+    Signature,
 }
 
 impl CheckName {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::BaseLayers,
         Self::Bootable,
         Self::Architecture,
@@ -51,6 +53,7 @@ impl CheckName {
         Self::KubeletSkew,
         Self::PackagesHeld,
         Self::Size,
+        Self::Signature,
     ];
 
     /// As settings, annotations and records spell it.
@@ -63,16 +66,16 @@ impl CheckName {
             Self::KubeletSkew => "kubelet-skew",
             Self::PackagesHeld => "packages-held",
             Self::Size => "size",
+            Self::Signature => "signature",
         }
     }
 
-    /// What a failed check does if nothing sets it. What no machine can run, and what the settings limit,
-    /// is kept out of service.
+    /// What a failed check does if nothing sets it. What no machine can pull or run, and what the settings
+    /// limit, is kept out of service.
     fn default_mode(self) -> CheckMode {
         match self {
-            Self::BaseLayers | Self::Architecture | Self::PackagesHeld | Self::Size => {
-                CheckMode::Block
-            }
+            Self::BaseLayers | Self::Architecture | Self::PackagesHeld => CheckMode::Block,
+            Self::Size | Self::Signature => CheckMode::Block,
             Self::Bootable | Self::Release | Self::KubeletSkew => CheckMode::Warn,
         }
     }

@@ -46,7 +46,7 @@ pub use log_archive::{ArchiveLogs, secret_name as log_secret_name};
 pub use logs::{Line as LogLine, archived_logs, check_logs, logs};
 pub use lookup::{
     BaseInstead, ChecksLookup, ExistingLookup, ImageKind, ImageStatus, Lookup, LookupResults,
-    PlanLookup, Planned, Pull, SignLookup, Signed,
+    PlanLookup, Planned, Pull, RequiredPolicy, SignLookup, Signed,
 };
 pub use metrics::BuildMetrics;
 pub use observe::{Facts, observe};

@@ -26,6 +26,7 @@ pub enum Lookup {
         secret: String,
         /// Additional pull credentials, for an image outside the push repository.
         pull: Pull,
+        policy: RequiredPolicy,
     },
     /// Whether the registry has the image that a direct build would make. Result:
     /// [`LookupResults::existing`].
@@ -63,6 +64,17 @@ pub enum Pull {
     Global,
     /// A secret in our namespace, and `global-pull-secret-copy`.
     Own(String),
+}
+
+/// The signature policy that must accept an image before anything refers to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequiredPolicy {
+    /// None: it was verified before, or is verified before it comes into service.
+    Unchecked,
+    /// That of the settings.
+    Settings,
+    /// That of the settings, and that of this rendered config.
+    Pool(RenderedName),
 }
 
 /// Inputs of a plan.
@@ -123,6 +135,8 @@ pub struct ChecksLookup {
     pub tree: Option<PinnedRef>,
     /// The platform of the pool's nodes.
     pub platform: Option<Platform>,
+    /// The config that it brings to machines.
+    pub rendered: Option<RenderedName>,
     /// The checks to make.
     pub checks: BTreeSet<CheckName>,
 }

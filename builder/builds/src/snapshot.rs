@@ -237,6 +237,8 @@ pub struct Cluster {
     pub checks: Option<ImageCheckSettings>,
     /// How images are signed; none if the settings are not valid.
     pub signing: Option<SigningSettings>,
+    /// A fingerprint of the signature policy of the settings, if they have one.
+    pub signature_policy: Option<Digest>,
     /// The settings of pods of builds; the defaults if the settings are not valid.
     pub job: JobSettings,
     /// Name of the Secret for pulling images.

@@ -2,7 +2,7 @@
 
 use futures_util::{TryStreamExt as _, stream};
 
-use mosb_image::{Digest, PinnedRef};
+use mosb_image::{Digest, ImageRef, PinnedRef};
 use mosb_trust::AttachmentKind;
 use mosb_trust::evaluate::AcceptedSignature;
 use mosb_trust::signature::{self, UntrustedSignature};
@@ -32,6 +32,20 @@ impl Client {
     pub async fn signatures(&self, image: &PinnedRef) -> Result<Vec<UntrustedSignature>, Error> {
         let attached = self.attached(image, AttachmentKind::Signature).await?;
         Ok(signature::untrusted(attached.as_ref()).collect())
+    }
+
+    /// Checks that an image has the signatures that the policy requires of it; of an index, each image in it,
+    /// too. `None` if the policy requires none, or if there is no policy.
+    ///
+    /// # Errors
+    /// The policy doesn't accept it or can't be evaluated, or the signatures can't be read.
+    pub async fn check_image(&self, image: &ImageRef) -> Result<Option<AcceptedImage>, Error> {
+        let Some(rule) = self.signature_rule(image)? else {
+            return Ok(None);
+        };
+        let named = self.named_manifests(image).await?;
+        let digests: Vec<_> = named.iter().map(|named| named.descriptor.digest).collect();
+        self.check_signatures(&rule, &digests).await.map(Some)
     }
 
     /// Checks that each of these manifests, the first of which the image names, has the signatures

@@ -28,7 +28,7 @@ use phases::{POINTS, Phases};
 const CONTAINERFILE: &str = "FROM configs AS final\nLABEL site=bench\n";
 
 /// Makes no check of an image.
-const UNCHECKED: &str = "mosb.dev/checks=base-layers=off,architecture=off,size=off,packages-held=off,bootable=off,release=off,kubelet-skew=off";
+const UNCHECKED: &str = "mosb.dev/checks=base-layers=off,architecture=off,size=off,packages-held=off,bootable=off,release=off,kubelet-skew=off,signature=off";
 
 pub fn measure(fixture: &Fixture, rounds: usize, slow: usize, report: &mut Report) {
     let mut cluster = Cluster::new("bench");

@@ -105,6 +105,12 @@ impl Cluster {
 
     /// The same, on another base.
     pub fn render_on(&self, base: &str, content: &str) -> String {
+        let file = json!({ "path": "/etc/story", "mode": 420, "contents": { "source": format!("data:,{content}") } });
+        self.render_files(base, &[file])
+    }
+
+    /// The same, with these files.
+    pub fn render_files(&self, base: &str, files: &[Value]) -> String {
         let number = self.generation.fetch_add(1, Ordering::Relaxed);
         let name = format!("rendered-{}-{number:032x}", self.pool);
         let config = json!({ "apiVersion": API, "kind": "MachineConfig",
@@ -113,7 +119,7 @@ impl Cluster {
                 "machineconfiguration.openshift.io/release-image-version": "4.20.0" } },
             "spec": { "osImageURL": base, "config": {
                 "ignition": { "version": "3.5.0" },
-                "storage": { "files": [{ "path": "/etc/story", "mode": 420, "contents": { "source": format!("data:,{content}") } }] } },
+                "storage": { "files": files } },
                 "kernelArguments": [], "extensions": [], "fips": false, "kernelType": "default",
                 "baseOSExtensionsContainerImage": "" } });
         self.node.apply(&config.to_string());

@@ -1,5 +1,9 @@
 //! Images that can be pulled but that machines cannot boot.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
 use super::*;
 
 #[test]
@@ -73,4 +77,68 @@ fn a_missing_blob_is_reported() {
         let finished = check(&Mosb::new(), [&*image]);
         assert_eq!(finished.code(), Some(0), "{}", finished.text());
     }
+}
+
+#[test]
+fn preflight_makes_the_whole_list_of_checks() {
+    let directory = tempfile::tempdir().unwrap();
+    let layout = images(directory.path());
+    let registry = Registry::plain();
+    let image = pushed(&registry, &layout, "good");
+    let mosb = Mosb::new();
+    let file = |name: &str| path(&mosb.home().join(name));
+    mosb.run(["keys", "new", &file("os.key")]).ok();
+    let key = STANDARD.encode(fs::read(file("os.key.pub")).unwrap());
+    let policy = |requirement: Value| {
+        let accept = json!([{ "type": "insecureAcceptAnything" }]);
+        let scope = registry.repository("acme");
+        json!({ "default": accept, "transports": { "docker": { scope: [requirement] } } })
+            .to_string()
+    };
+    let signed = policy(json!({ "type": "sigstoreSigned", "keyData": key }));
+    let checks = json!({ "modes": { "release": "off" }, "heldPackages": { "kernel": "6.12" },
+        "own": { "lint": { "command": ["lint"] } } });
+    let settings = json!({ "signaturePolicy": signed, "checks": checks }).to_string();
+    fs::write(file("settings.yaml"), settings).unwrap();
+    fs::write(file("accept.json"), policy(json!({ "type": "insecureAcceptAnything" }))).unwrap();
+    fs::write(file("reject.json"), policy(json!({ "type": "reject" }))).unwrap();
+    let run = |more: &[&str]| {
+        let file = file("settings.yaml");
+        let all = [&*image, "--checks", &file].into_iter().chain(more.iter().copied());
+        check(&mosb, all)
+    };
+    let list = |signature: &str| {
+        format!(
+            "registry=passed pull=passed base-layers=skipped bootable=passed architecture=skipped kubelet-skew=skipped packages-held=skipped size=passed signature={signature} lint=skipped"
+        )
+    };
+    let all = |finished: &Finished| outcomes_of(finished, |_| true);
+
+    let unsigned = run(&[]);
+    assert_eq!(all(&unsigned), list("failed:signature-not-accepted"));
+    assert_eq!(unsigned.code(), Some(1));
+    let sentence = remedy(&unsigned, "signature");
+    for part in ["it has no signature", "in signaturePolicy of ", "settings.yaml", "; sign it"] {
+        assert!(sentence.contains(part), "{part}: {sentence}");
+    }
+    // The policy that is given counts.
+    let accepted = run(&["--signature-policy", &file("accept.json")]);
+    assert_eq!((all(&accepted), accepted.code()), (list("passed"), Some(0)));
+    let rejected = run(&["--signature-policy", &file("reject.json")]);
+    assert!(outcomes(&rejected).starts_with("registry=failed:rejected"), "{}", rejected.text());
+
+    mosb.run(["sign", &image, "--sign-key", &file("os.key")]).ok();
+    let signed = run(&[]);
+    assert_eq!((all(&signed), signed.code()), (list("passed"), Some(0)), "{}", signed.text());
+    assert!(signed.text().contains("signed for "), "{}", signed.text());
+    // What the registry does not answer is not known.
+    let proxy = FaultProxy::start(registry.address());
+    let through = image.replace(registry.address(), &proxy.address());
+    let of_proxy = fs::read_to_string(file("settings.yaml")).unwrap();
+    let of_proxy = of_proxy.replace(registry.address(), &proxy.address());
+    fs::write(file("settings.yaml"), of_proxy).unwrap();
+    proxy.rule(|seen| seen.head.target.ends_with(".sig").then(|| Fault::status(503)));
+    let unknown = check(&mosb, [&*through, "--checks", &file("settings.yaml")]);
+    assert_eq!(all(&unknown), list("unknown:registry-error"));
+    assert_eq!(unknown.code(), Some(3));
 }

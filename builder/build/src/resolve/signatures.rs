@@ -58,17 +58,14 @@ pub(super) async fn check_containerfile(
         return Ok(accepted);
     }
     for image in containerfile::images(text, build_args, platform)? {
-        let Some(rule) = client.signature_rule(&image)? else {
+        (context.on_step)(&format!("checking the signatures of {image}"));
+        let Some(found) = client.check_image(&image).await? else {
             continue;
         };
-        (context.on_step)(&format!("checking the signatures of {image}"));
-        let named = client.named_manifests(&image).await?;
-        let digests: Vec<_> = named.iter().map(|named| named.descriptor.digest).collect();
-        accepted.push(client.check_signatures(&rule, &digests).await?);
         if image.digest().is_none() {
-            let pinned = image.repo().pinned(digests[0]);
-            return Err(Error::NotPinned { image, pinned });
+            return Err(Error::NotPinned { image, pinned: found.image });
         }
+        accepted.push(found);
     }
     Ok(accepted)
 }

@@ -63,7 +63,7 @@ use self::desired_build::DesiredBuild;
 use self::seed::Seed;
 use self::signing::Signature;
 use super::action::{Action, BuildEffect};
-use super::lookup::{ImageStatus, Lookup, Planned, Pull};
+use super::lookup::{ImageStatus, Lookup, Planned, Pull, RequiredPolicy};
 use super::pool_reason::PoolReason;
 use super::snapshot::Snapshot;
 use mosb_api::{MachineConfigPool, MachineOsBuild, MachineOsConfig, labels};
@@ -273,6 +273,7 @@ impl<'a> DecisionBuilder<'a> {
             secret: secret.unwrap_or(&self.desired.push_secret).to_owned(),
             // A pre-built image may be outside the push repository.
             pull: if *image.repo() == self.desired.push { Pull::Not } else { pull_of(self.config) },
+            policy: RequiredPolicy::Unchecked,
         })
     }
 

@@ -273,8 +273,9 @@ impl<'a> DecisionBuilder<'a> {
         let found = found.ok_or_else(|| self.checks_lookup(build, image, checks))?;
         Ok(match found {
             Ok(found) => {
-                let result =
-                    |(name, verdict): &(CheckName, Verdict)| verdict.result(*name, CheckMode::Warn);
+                let result = |(name, verdict): &(CheckName, Verdict)| {
+                    verdict.result(name.as_str(), CheckMode::Warn)
+                };
                 Some(found.iter().map(result).collect())
             }
             Err(problem) => {
@@ -303,6 +304,7 @@ impl<'a> DecisionBuilder<'a> {
             lower,
             tree: tree.map(|tree| desired.push.pinned(tree)),
             platform: desired.platform.clone(),
+            rendered: build.spec.machine_config.name.parse().ok(),
             checks,
         }))
     }
@@ -311,9 +313,10 @@ impl<'a> DecisionBuilder<'a> {
     fn check_fingerprint(&self, policy: &CheckPolicy<'_>) -> String {
         let ImageCheckSettings { modes: _, max_size_mib, held_packages, own: _ } = policy.settings;
         let platform = self.desired.platform.as_ref().map(ToString::to_string);
+        let cluster = &self.snapshot.cluster;
         let value = json!({
             "checks": policy.checks(), "maxSize": max_size_mib, "held": held_packages,
-            "platform": platform, "stock": self.snapshot.cluster.stock_base,
+            "platform": platform, "stock": cluster.stock_base, "policy": cluster.signature_policy,
         });
         Digest::of(&canonical_json(&value)).hex()[..FINGERPRINT].to_owned()
     }

@@ -1,10 +1,11 @@
 //! Seeding: puts a pre-built image, requested by an annotation, in service as the pool's first
 //! build.
 //!
-//! Order: the MachineConfig that sets the image; a rendered config that names it; the confirmation
-//! by the registry; a MachineOSBuild that has succeeded; the status of the MachineOSConfig, then
-//! its annotation that names the build; removal of the request. Until the MachineOSConfig names the
-//! build, nothing is planned or built. While the request exists, lost objects are created again.
+//! Order: the confirmation by the registry, and by the signature policies that apply; the MachineConfig
+//! that sets the image; a rendered config that names it; a MachineOSBuild that has succeeded; the status
+//! of the MachineOSConfig, then its annotation that names the build; removal of the request. Until the
+//! MachineOSConfig names the build, nothing is planned or built. While the request exists, lost objects
+//! are created again.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::desired_build::DesiredBuild;
 use super::promotion::Promotion;
 use super::{Decision, DecisionBuilder, Unavailable, is_reported, needs, pull_of, report_status};
 use crate::action::{Action, new_object};
-use crate::lookup::{ImageStatus, Lookup, Pull};
+use crate::lookup::{ImageStatus, Lookup, Pull, RequiredPolicy};
 use crate::pool_reason::PoolReason;
 use crate::snapshot::Snapshot;
 use mosb_api::{BuildCondition, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -33,6 +34,7 @@ pub(super) struct Seed {
     pub image: PinnedRef,
     push_secret: String,
     pull: Pull,
+    policy: RequiredPolicy,
     /// The build that represents it, once the pool has a rendered config.
     build: Option<SeededBuild>,
 }
@@ -107,6 +109,9 @@ impl Seed {
             image,
             push_secret: spec.rendered_image_push_secret.name.clone(),
             pull: pull_of(config),
+            policy: desired.map_or(RequiredPolicy::Settings, |desired| {
+                RequiredPolicy::Pool(desired.rendered.clone())
+            }),
             build,
         }))
     }
@@ -146,7 +151,7 @@ impl Seed {
         PoolReason::SeedNotRendered { component, image: self.image.to_string() }
     }
 
-    /// The image, if the registry confirms it.
+    /// The image, if the registry confirms it, and the policies that apply accept it.
     fn confirmed_image<'a>(
         &self,
         snapshot: &'a Snapshot,
@@ -156,6 +161,7 @@ impl Seed {
                 image: self.image.clone(),
                 secret: self.push_secret.clone(),
                 pull: self.pull.clone(),
+                policy: self.policy.clone(),
             })),
             Some(ImageStatus::Present(image)) => Ok(image),
             Some(ImageStatus::Missing) => Err(Unavailable::Problem(Problem {

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::build_request::build_request;
 use super::plan::hosts;
-use super::pool_policy::with_policy_of;
 use super::{LookupError, LookupPermit, Resolver};
 use crate::lookup::PlanLookup;
-use mosb_build::NamedSecret;
 use mosb_build::registry_client::RegistryClient;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft};
+use mosb_build::{NamedSecret, with_policy_of};
 use mosb_cluster::resolver::get_rendered_config;
 
 /// A draft, and what it was made with.

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use tokio::task::spawn_blocking;
 
-use super::{LookupError, LookupPermit, Resolver, invalid_input};
+use super::{LookupError, LookupPermit, Resolver, invalid_input, pool_settings};
 use crate::lookup::ChecksLookup;
 use mosb_api::image_checks::CheckName;
 use mosb_api::{ClusterSettings, labels};
-use mosb_build::NamedSecret;
+use mosb_build::{NamedSecret, signature_verdict};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_image::{Digest, ImageRef, PinnedRef, Platform};
 use mosb_plan::image_checks::{Cluster, Contents, Facts, KubernetesMinor, Verdict, check};
@@ -55,7 +55,15 @@ pub(super) async fn verdicts(
     let client = registry_client.client();
     let platform = lookup.platform.as_ref();
     let of = |image: &PinnedRef| ImageRef::from(image.clone());
-    let (image, base, stock, kubernetes) = futures_util::join!(
+    let signature = async {
+        if !is_on(CheckName::Signature) {
+            return Ok(Verdict::Unknown("the check is not made".to_owned()));
+        }
+        let settings = pool_settings(resolver, settings.clone(), lookup.rendered.as_ref()).await?;
+        let registry_client = resolver.registries.open(&logins, &settings, proxy.as_ref())?;
+        Ok::<_, Problem>(signature_verdict(registry_client.client(), &lookup.image).await?)
+    };
+    let (image, base, stock, kubernetes, signature) = futures_util::join!(
         read(client, of(&lookup.image), platform),
         known(
             lookup.base.as_ref().map(|base| read(client, of(base), platform)),
@@ -63,8 +71,9 @@ pub(super) async fn verdicts(
         ),
         known(stock.map(|stock| read(client, stock, platform)), "the cluster names no OS image"),
         kubernetes(resolver, is_on(CheckName::KubeletSkew)),
+        signature,
     );
-    let (image, base, stock) = (image?, base?, stock?);
+    let (image, base, stock, signature) = (image?, base?, stock?, signature?);
     let needs_contents = is_on(CheckName::KubeletSkew)
         || is_on(CheckName::PackagesHeld) && !settings.checks.held_packages.is_empty();
     let contents = if needs_contents {
@@ -84,6 +93,7 @@ pub(super) async fn verdicts(
         kubernetes: kubernetes.known().copied(),
         held_packages: &settings.checks.held_packages,
         max_size_mib: settings.checks.max_size_mib,
+        signature: &signature,
     };
     Ok(lookup.checks.iter().map(|name| (*name, check(*name, facts))).collect())
 }

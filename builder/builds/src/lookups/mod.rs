@@ -13,7 +13,6 @@ mod image_checks;
 mod os_change;
 mod packages;
 mod plan;
-mod pool_policy;
 mod recognise;
 mod sign;
 
@@ -24,14 +23,14 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 
-use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull, Signed};
+use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull, RequiredPolicy, Signed};
 use super::observe::result_in;
 use super::signing_keys::SigningKeys;
 use super::snapshot::Snapshot;
 use crate::workload::result_name;
 use mosb_api::image_checks::CheckName;
-use mosb_api::{BuildName, RenderedName};
-use mosb_build::JobResult;
+use mosb_api::{BuildName, ClusterSettings, RenderedName};
+use mosb_build::{JobResult, with_policy_of};
 use mosb_cluster::resolver::{
     LookupError, LookupPermit, MAX_PLAN_HOLD, Resolver, get_rendered_config, invalid_input,
     while_held,
@@ -63,8 +62,8 @@ pub async fn resolve(
                 let plan = plan_of(resolver, lookup, cached.as_ref(), is_retry, expected).await;
                 LookupResult::Plan(plan.map(|plan| Box::new((plan.planned_for(lookup), plan))))
             }
-            Lookup::Exists { image, secret, pull } => {
-                let asked = confirm(resolver, image, secret, pull);
+            Lookup::Exists { image, secret, pull, policy } => {
+                let asked = confirm(resolver, image, secret, pull, policy);
                 let found = resolver.limits.with_timeout(|| image.to_string(), asked).await;
                 LookupResult::Exists(image.clone(), found)
             }
@@ -118,7 +117,7 @@ pub async fn resolve(
                 let status = match found {
                     Ok(Some(confirmed)) => ImageStatus::Present(confirmed),
                     Ok(None) => ImageStatus::Missing,
-                    Err(error) => ImageStatus::Unknown(unknown_image(error.into_problem()?)),
+                    Err(error) => ImageStatus::Unknown(error.into_problem()?),
                 };
                 snapshot.lookup_results.exists.insert(image, status);
             }
@@ -192,28 +191,60 @@ async fn plan_of(
     resolver.limits.with_timeout(what, planned).await.map(Arc::new)
 }
 
+/// The image, if the registry has it and the policy accepts it.
 async fn confirm(
     resolver: &Resolver,
     image: &PinnedRef,
     secret: &str,
     pull: &Pull,
+    policy: &RequiredPolicy,
 ) -> Result<Option<Confirmed<PinnedRef>>, LookupError> {
     let host = image.repo().host().to_owned();
     let _permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
-    let settings = resolver.settings()?;
-    let proxy = resolver.proxy(&settings).await?;
-    let own = match pull {
-        Pull::Not => None,
-        Pull::Global => Some(None),
-        Pull::Own(own) => Some(Some(own.as_str())),
+    let settings = resolver.settings().map_err(unknown_image)?;
+    let asked = async {
+        let proxy = resolver.proxy(&settings).await?;
+        let own = match pull {
+            Pull::Not => None,
+            Pull::Global => Some(None),
+            Pull::Own(own) => Some(Some(own.as_str())),
+        };
+        let mut logins = resolver.secret(secret).await?;
+        if let Some(own) = own {
+            let pull = resolver.pull_secret(own, &settings).await?;
+            logins.credentials = logins.credentials.over(&pull.credentials);
+        }
+        let registry_client = resolver.registries.open(&logins, &settings, proxy.as_ref())?;
+        let confirmed = registry_client.client().confirm(image).await?;
+        Ok::<_, Problem>((confirmed, logins, proxy))
     };
-    let mut secret = resolver.secret(secret).await?;
-    if let Some(own) = own {
-        let pull = resolver.pull_secret(own, &settings).await?;
-        secret.credentials = secret.credentials.over(&pull.credentials);
+    let (confirmed, logins, proxy) = asked.await.map_err(unknown_image)?;
+    let rendered = match policy {
+        RequiredPolicy::Unchecked => return Ok(confirmed),
+        RequiredPolicy::Settings => None,
+        RequiredPolicy::Pool(rendered) => Some(rendered),
+    };
+    if confirmed.is_some() {
+        let settings = pool_settings(resolver, settings, rendered).await?;
+        let registry_client = resolver.registries.open(&logins, &settings, proxy.as_ref())?;
+        registry_client.client().check_image(&image.clone().into()).await?;
     }
-    let registry_client = resolver.registries.open(&secret, &settings, proxy.as_ref())?;
-    Ok(registry_client.client().confirm(image).await?)
+    Ok(confirmed)
+}
+
+/// The settings with the policy of the rendered config of a pool, if it has one yet, beside their own.
+async fn pool_settings(
+    resolver: &Resolver,
+    settings: ClusterSettings,
+    rendered: Option<&RenderedName>,
+) -> Result<ClusterSettings, Problem> {
+    match rendered {
+        Some(rendered) => {
+            let config = get_rendered_config(resolver, rendered.as_str()).await?;
+            Ok(with_policy_of(settings, &config)?)
+        }
+        None => Ok(settings),
+    }
 }
 
 /// Reads the ConfigMap of a build's result from the API server.

@@ -178,6 +178,9 @@ fn cluster(cache: &ClusterCache, facts: Facts) -> Cluster {
         run_retries: settings.as_ref().map_or(0, |settings| settings.job.run_retries),
         checks: settings.as_ref().map(|settings| settings.checks.clone()),
         signing: settings.as_ref().map(|settings| settings.signing.clone()),
+        signature_policy: settings.as_ref().and_then(|settings| {
+            settings.signature_policy.as_ref().map(|policy| Digest::of(policy.as_bytes()))
+        }),
         job: settings.as_ref().map(|settings| settings.job.clone()).unwrap_or_default(),
         global_pull_secret: settings
             .as_ref()

@@ -1,5 +1,6 @@
 //! `mosb bootstrap`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 
@@ -22,9 +23,11 @@ use super::render::render_error;
 use super::settings::Settings;
 use super::{ExitCode, Result, output_folder};
 use crate::bootstrap::{self, Cluster, File, ValidatedInstall, kubernetes, openshift};
+use mosb_api::{PoolName, RenderedConfig};
 use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client::proxy_variables;
 use mosb_build::resolve::{self, RenderFailure};
+use mosb_build::with_policy_of;
 use mosb_plan::render::{self, Request};
 use mosb_types::{Diagnostic as _, Finding};
 
@@ -138,6 +141,9 @@ async fn bootstrap(wanted: &Bootstrap, session: &Session) -> Result<BootstrapRes
             made.await?
         }
     };
+    if wanted.check_registry {
+        verify_as_machines(&made, &installation.checked, settings).await?;
+    }
     progress.step("writing the result");
     let (folder, files) = (wanted.output.clone(), made.files);
     let written = spawn_blocking(move || {
@@ -153,6 +159,8 @@ struct BootstrapOutput {
     files: Vec<File>,
     pools: Vec<kubernetes::PoolOutput>,
     notices: Vec<Finding>,
+    /// By pool, if they are rendered here.
+    configs: BTreeMap<PoolName, RenderedConfig>,
 }
 
 impl BootstrapOutput {
@@ -161,6 +169,7 @@ impl BootstrapOutput {
             files: openshift::files(&installation.objects, &installation.checked),
             pools: Vec::new(),
             notices: Vec::new(),
+            configs: BTreeMap::new(),
         }
     }
 }
@@ -179,6 +188,26 @@ async fn read(wanted: &Bootstrap) -> Result<Installation> {
 async fn at_registries(checked: &ValidatedInstall, settings: &Settings) -> Result<()> {
     let report = of_installation(checked, None, settings).await?;
     Ok(report.verdict()?)
+}
+
+/// Checks the image of each pool by the policy that its rendered config brings to machines, too.
+///
+/// # Errors
+/// Machines would reject an image, or it is not known.
+async fn verify_as_machines(
+    made: &BootstrapOutput,
+    checked: &ValidatedInstall,
+    settings: &Settings,
+) -> Result<()> {
+    for seed in &checked.seeds {
+        let Some(config) = made.configs.get(&seed.pool) else {
+            continue;
+        };
+        let cluster = with_policy_of(checked.settings.clone(), config)?;
+        let registry = registry_client(&seed.pull.name, &seed.pull, &cluster, settings)?;
+        registry.client().check_image(&seed.image.clone().into()).await?;
+    }
+    Ok(())
 }
 
 async fn for_kubernetes(
@@ -214,8 +243,11 @@ async fn for_kubernetes(
     if !problems.is_empty() {
         return Err(bootstrap::Error::Invalid { problems }.into());
     }
-    let output = kubernetes::output(objects, checked, &configs, &rendered)?;
-    Ok(BootstrapOutput { files: output.files, pools: output.pools, notices: output.notices })
+    let kubernetes::Output { files, pools, notices } =
+        kubernetes::output(objects, checked, &configs, &rendered)?;
+    let configs = rendered.into_iter().map(|one| one.rendered.config);
+    let configs = configs.map(|config| (config.pool().clone(), config)).collect();
+    Ok(BootstrapOutput { files, pools, notices, configs })
 }
 
 /// Pins images that have a tag; the controller keeps these pins.
@@ -225,7 +257,7 @@ async fn pin(request: &mut Request, checked: &ValidatedInstall, settings: &Setti
     let (Some(pull), false) = (pull, images.is_empty()) else {
         return Ok(());
     };
-    let registry = registry_client(&pull.name, pull, checked, settings)?;
+    let registry = registry_client(&pull.name, pull, &checked.settings, settings)?;
     for unpinned in images {
         let digest = registry.client().digest_of(&unpinned.reference).await?;
         let place = match &*unpinned.place {

@@ -40,6 +40,7 @@ mod render;
 mod secret_input;
 mod seed;
 mod settings;
+mod settings_file;
 mod sign;
 mod signals;
 mod verify;

@@ -4,9 +4,11 @@
     reason = "in help texts, brackets mean what may be left out"
 )]
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use tempfile::NamedTempFile;
 use tokio::task::spawn_blocking;
 
 use super::arguments::{self, one_stdin, usage};
@@ -17,11 +19,12 @@ use super::input::Input;
 use super::output::Object;
 use super::page::{Align, Page};
 use super::settings::Settings;
-use super::{ExitCode, Result, installation};
+use super::{ExitCode, Result, installation, settings_file};
 use crate::bootstrap::preflight::{
     self, CheckedImage, Cluster, ImageToCheck, Outcome, Push, Remedies, Report,
 };
 use crate::bootstrap::{self, ValidatedInstall};
+use mosb_api::ClusterSettings;
 use mosb_build::NamedSecret;
 use mosb_build::registry_client::RegistryClient;
 use mosb_image::{ImageRef, Platform, RepoRef};
@@ -29,9 +32,9 @@ use mosb_registry::{self as registry, Client, Destination, Options, Target};
 
 /// Checks images and registries before an installation relies on them
 ///
-/// For each image: does the registry respond; may the image be pulled (manifest, config and a layer are read); is it
-/// bootable, for the machines' architecture, of the cluster's release; may later images be pushed (an upload is started
-/// and cancelled)? The log on stderr has a line with a timestamp for each check.
+/// For each image: does the registry respond; may the image be pulled (manifest, config and a layer are read); would the
+/// checks of a cluster bring it into service (docs/checks.md), as far as they need no cluster; may later images be pushed
+/// (an upload is started and cancelled)? The log on stderr has a line with a timestamp for each check.
 ///
 /// Exit codes: 0 all passed; 1 a check failed; 2 wrong use; 3 a check could not be made, try again.
 ///
@@ -64,6 +67,9 @@ pub struct Preflight {
     /// The cluster's own OS image, whose release and architecture the images must have
     #[arg(long, value_name = "IMAGE", value_parser = arguments::value::<ImageRef>("--base"))]
     pub base: Option<ImageRef>,
+    /// Check with the settings of a cluster in this file: ConfigMap mosb-config, or its config.yaml
+    #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
+    pub checks: Option<PathBuf>,
     /// A directory for a support bundle, which is written if a check does not pass
     #[arg(long, value_name = "DIR")]
     pub bundle: Option<PathBuf>,
@@ -121,7 +127,12 @@ impl Preflight {
     /// Invalid manifests, logins, certificates or registries.conf. A failed check is not an error.
     async fn report(&self, settings: &Settings) -> Result<Report> {
         if self.manifests.is_empty() {
-            return Ok(preflight::check(by_hand(self, settings)?, Remedies::ByHand).await);
+            let cluster = match &self.checks {
+                Some(file) => settings_file::read(file).await?,
+                None => ClusterSettings::default(),
+            };
+            let images = by_hand(self, &cluster, settings)?;
+            return Ok(preflight::check(images, Remedies::ByHand).await);
         }
         let (manifests, cluster) = (self.manifests.clone(), self.cluster);
         // Machines use the logins of the command line here.
@@ -139,14 +150,23 @@ impl Preflight {
     }
 }
 
-fn by_hand(typed: &Preflight, settings: &Settings) -> Result<Vec<ImageToCheck>> {
+/// `cluster`: the settings of a cluster, or the defaults. Its policy counts unless one is given.
+fn by_hand(
+    typed: &Preflight,
+    cluster: &ClusterSettings,
+    settings: &Settings,
+) -> Result<Vec<ImageToCheck>> {
+    let policy = cluster.pull_policy().filter(|_| settings.signature_policy.is_none());
+    let policy = policy.map(|policy| temporary(policy.with_signatures().as_bytes())).transpose()?;
     let client = |authfile| {
-        let hasty = preflight::options();
-        Client::new(&Options {
-            timeouts: hasty.timeouts,
-            retry: hasty.retry,
-            ..options(settings, authfile)
-        })
+        let (mut options, hasty) = (options(settings, authfile), preflight::options());
+        if let (Some(policy), Some(checks)) = (&policy, &typed.checks) {
+            let name = format!("in signaturePolicy of {}", checks.display());
+            options.names.files.insert(policy.path().to_owned(), name);
+            options.signature_policy = Some((policy.path().to_owned(), true));
+        }
+        // It reads the policy now.
+        Client::new(&Options { timeouts: hasty.timeouts, retry: hasty.retry, ..options })
     };
     let pull = client(settings.authfile.clone())?;
     let push = match &typed.push {
@@ -161,15 +181,27 @@ fn by_hand(typed: &Preflight, settings: &Settings) -> Result<Vec<ImageToCheck>> 
             images.push(image);
         }
     }
+    let base = typed.base.clone().or_else(|| base(cluster));
     let wanted = images.into_iter().map(|image| ImageToCheck {
         object: None,
         image: image.clone(),
         pull: pull.clone(),
         push: push.clone(),
         platform: typed.platform.clone(),
-        cluster: Cluster { base: typed.base.clone(), release: None },
+        cluster: Cluster { base: base.clone(), release: None },
+        checks: cluster.checks.clone(),
     });
     Ok(wanted.collect())
+}
+
+/// A client reads its policy from a file.
+fn temporary(text: &[u8]) -> Result<NamedTempFile, Error> {
+    let write = || {
+        let mut file = NamedTempFile::new()?;
+        file.write_all(text)?;
+        Ok(file)
+    };
+    write().map_err(|source| Error::Write { file: "a temporary file".to_owned(), source })
 }
 
 /// Checks the images of an installation, with the logins, CAs, mirrors and the proxy that its
@@ -182,11 +214,11 @@ pub async fn of_installation(
     platform: Option<&Platform>,
     settings: &Settings,
 ) -> Result<Report> {
-    let cluster = Cluster { base: base(checked), release: checked.release.clone() };
+    let cluster = Cluster { base: base(&checked.settings), release: checked.release.clone() };
     let (mut wanted, mut clients) = (Vec::new(), Vec::new());
     for seed in &checked.seeds {
         let mut open = |origin: &str, secret: &NamedSecret| -> Result<Client> {
-            let opened = registry_client(origin, secret, checked, settings)?;
+            let opened = registry_client(origin, secret, &checked.settings, settings)?;
             let client = opened.client().clone();
             clients.push(opened);
             Ok(client)
@@ -205,6 +237,7 @@ pub async fn of_installation(
             push,
             platform: platform.cloned(),
             cluster: cluster.clone(),
+            checks: checked.settings.checks.clone(),
         });
     }
     let report = preflight::check(wanted, Remedies::Manifests).await;
@@ -213,8 +246,8 @@ pub async fn of_installation(
 }
 
 /// The cluster's own OS image; an invalid reference is reported by rendering.
-fn base(checked: &ValidatedInstall) -> Option<ImageRef> {
-    let text = checked.settings.base_os_container_image.as_deref();
+fn base(settings: &ClusterSettings) -> Option<ImageRef> {
+    let text = settings.base_os_container_image.as_deref();
     text.and_then(|text| text.parse().ok())
 }
 
@@ -222,13 +255,13 @@ fn base(checked: &ValidatedInstall) -> Option<ImageRef> {
 pub fn registry_client(
     origin: &str,
     secret: &NamedSecret,
-    checked: &ValidatedInstall,
+    cluster: &ClusterSettings,
     settings: &Settings,
 ) -> Result<RegistryClient> {
     let of_this_machine = options(settings, None);
     let base = Options { proxy: of_this_machine.proxy, ..preflight::options() };
-    let (logins, proxy) = (&secret.credentials, checked.settings.proxy.as_ref());
-    Ok(RegistryClient::new(origin, logins, &checked.settings, proxy, base)?)
+    let (logins, proxy) = (&secret.credentials, cluster.proxy.as_ref());
+    Ok(RegistryClient::new(origin, logins, cluster, proxy, base)?)
 }
 
 impl Object for Report {

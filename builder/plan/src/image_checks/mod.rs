@@ -1,6 +1,7 @@
 //! The checks of an image before machines get it, by hand and in a cluster: one list. Pure.
 //!
-//! Input: the image's manifest and config, and what is known of its base, its packages and the cluster.
+//! Input: the image's manifest and config, and what is known of its base, its packages, its signatures and
+//! the cluster.
 //! Output: the [`Verdict`] of each check. Invariant: what is not known is [`Verdict::Unknown`], never a
 //! guess.
 //!
@@ -15,7 +16,8 @@ use serde_json::Value;
 
 use crate::plan::Base;
 pub use contents::{Contents, KubernetesMinor};
-pub use release::{Cluster, release};
+pub use release::Cluster;
+use release::release;
 
 use mosb_api::Metadata;
 use mosb_api::image_checks::{
@@ -42,6 +44,8 @@ pub struct Facts<'a> {
     pub held_packages: &'a BTreeMap<String, String>,
     /// The most MiB of all layers.
     pub max_size_mib: Option<u32>,
+    /// Of the policies that apply, which are evaluated where signatures are read.
+    pub signature: &'a Verdict,
 }
 
 /// What a check found.
@@ -55,7 +59,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// The result of this check, as it is recorded and printed.
-    pub fn result(&self, name: CheckName, mode: CheckMode) -> CheckResult {
+    pub fn result(&self, check: &str, mode: CheckMode) -> CheckResult {
         let (verdict, code, message) = match self {
             Self::Passed(message) => (CheckVerdict::Passed, None, message.clone()),
             Self::Unknown(why) => (CheckVerdict::Unknown, None, why.clone()),
@@ -63,7 +67,7 @@ impl Verdict {
                 (CheckVerdict::Failed, Some((*code).to_owned()), format!("{message}; {remedy}"))
             }
         };
-        let check = name.as_str().to_owned();
+        let check = check.to_owned();
         CheckResult { check, verdict, code, message, mode, overridden: false, job: None }
     }
 }
@@ -96,41 +100,41 @@ pub fn check(name: CheckName, facts: Facts<'_>) -> Verdict {
         CheckName::KubeletSkew => contents::kubelet_skew(facts),
         CheckName::PackagesHeld => contents::packages_held(facts),
         CheckName::Size => size(facts),
+        CheckName::Signature => facts.signature.clone(),
     }
 }
 
-/// Why the release is not known without a cluster.
-const NO_OS_IMAGE: &str =
-    "what the cluster's own OS image is, is not known: the settings have no baseOSContainerImage";
+/// One check of the list, made by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckByHand {
+    /// The name of a built-in check, or of an own one.
+    pub name: String,
+    /// What a failed check does in a cluster.
+    pub mode: CheckMode,
+    pub verdict: Verdict,
+}
 
 /// Makes the checks that these settings do not turn off, where no cluster is asked. What only one knows is
-/// [`CheckVerdict::Unknown`], as is everything if the image is not known: why.
-pub fn by_hand(facts: Result<Facts<'_>, &str>, settings: &ImageCheckSettings) -> Vec<CheckResult> {
+/// [`Verdict::Unknown`], as is everything if the image is not known: why.
+pub fn by_hand(facts: Result<Facts<'_>, &str>, settings: &ImageCheckSettings) -> Vec<CheckByHand> {
     let modes = CheckModes::of(&Metadata::default(), settings);
     let modes = modes.expect("only an annotation can be wrong, and there is none");
     let verdict = |name| match facts {
-        Ok(facts) if name == CheckName::Release && *facts.cluster == Cluster::default() => {
-            Verdict::Unknown(NO_OS_IMAGE.to_owned())
-        }
+        // Whether the cluster has an OS image of its own is not known either.
+        Ok(facts) if name == CheckName::Release => release(facts.image, facts.cluster, facts.stock),
         Ok(facts) => check(name, facts),
         Err(why) => Verdict::Unknown(why.to_owned()),
     };
-    let built_in = CheckName::ALL.into_iter().filter_map(|name| {
-        let mode = modes.get(name.as_str()).filter(|_| modes.is_on(name.as_str()))?;
-        Some(verdict(name).result(name, mode))
-    });
-    let own = settings.own.keys().filter_map(|name| {
-        Some(CheckResult {
-            check: name.clone(),
-            verdict: CheckVerdict::Unknown,
-            code: None,
-            message: "its program runs only in a cluster".to_owned(),
-            mode: modes.get(name).filter(|_| modes.is_on(name))?,
-            overridden: false,
-            job: None,
-        })
-    });
-    built_in.chain(own).collect()
+    let built_in = CheckName::ALL.into_iter().map(|name| (name.as_str(), verdict(name)));
+    let own = settings
+        .own
+        .keys()
+        .map(|name| (&**name, Verdict::Unknown("its program runs only in a cluster".to_owned())));
+    let made = built_in.chain(own).filter(|(name, _)| modes.is_on(name));
+    made.filter_map(|(name, verdict)| {
+        Some(CheckByHand { name: name.to_owned(), mode: modes.get(name)?, verdict })
+    })
+    .collect()
 }
 
 /// Layers are compared by their contents: a registry or a build may compress them anew.
@@ -188,7 +192,7 @@ fn bootable(Facts { image, contents, .. }: Facts<'_>) -> Verdict {
 }
 
 /// Checks that the image has a label of bootable images.
-pub fn labelled_bootable(image: &Base) -> Verdict {
+fn labelled_bootable(image: &Base) -> Verdict {
     if image.is_bootable() {
         return Verdict::Passed("it is labelled as an image that machines boot".to_owned());
     }
@@ -204,7 +208,7 @@ pub fn labelled_bootable(image: &Base) -> Verdict {
 
 /// Checks the architecture. `wanted` is the machines' platform with its source, or the reason why it
 /// is unknown.
-pub fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> Verdict {
+fn architecture(image: &Base, wanted: Result<(&Platform, &str), &str>) -> Verdict {
     let is = &image.config.platform;
     let (wanted, who) = match wanted {
         Ok(wanted) => wanted,

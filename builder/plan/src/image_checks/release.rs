@@ -24,7 +24,7 @@ const VERSIONS: [&str; 3] =
     ["io.openshift.build.versions", "org.opencontainers.image.version", "version"];
 
 /// Checks the release. `stock` is the cluster's own OS image, or the reason why it can't be read.
-pub fn release(image: &Base, cluster: &Cluster, stock: Result<&Base, &str>) -> Verdict {
+pub(super) fn release(image: &Base, cluster: &Cluster, stock: Result<&Base, &str>) -> Verdict {
     let image_labels = &image.config.labels;
     if let Some(base) = &cluster.base
         && let Some(digest) = base.digest()

@@ -212,6 +212,7 @@ fn layered(layers: &[(&str, u64)]) -> Base {
 
 fn facts<'a>(image: &'a Base, base: &'a Base, cluster: &'a Cluster) -> Facts<'a> {
     static NONE: BTreeMap<String, String> = BTreeMap::new();
+    static UNREAD: Verdict = Verdict::Unknown(String::new());
     Facts {
         image,
         base: Ok(base),
@@ -222,6 +223,7 @@ fn facts<'a>(image: &'a Base, base: &'a Base, cluster: &'a Cluster) -> Facts<'a>
         kubernetes: Ok("v1.33.2+k3s1".parse().unwrap()),
         held_packages: &NONE,
         max_size_mib: None,
+        signature: &UNREAD,
     }
 }
 
@@ -347,41 +349,42 @@ fn list_by_hand_names_what_only_clusters_know() {
     let contents = Contents::default();
     let cluster = Cluster::default();
     let platform = "linux/arm64".parse().unwrap();
-    let held = BTreeMap::new();
+    let unsigned = Verdict::Failed(CheckFailure {
+        code: "signature-not-accepted",
+        message: "it has no signature".to_owned(),
+        remedy: "sign it".to_owned(),
+    });
     let facts = Facts {
-        image: &base,
-        base: Ok(&base),
         contents: Ok(&contents),
         platform: Ok((&platform, "--platform says")),
-        cluster: &cluster,
-        stock: Err("it is not read"),
         kubernetes: Err("no cluster is asked"),
-        held_packages: &held,
         max_size_mib: Some(1),
+        signature: &unsigned,
+        ..facts(&base, &base, &cluster)
     };
     let own = [("lint".to_owned(), OwnCheck::default())].into();
     let modes = [(CheckName::KubeletSkew, CheckMode::Off), (CheckName::Bootable, CheckMode::Block)];
     let settings = ImageCheckSettings { modes: modes.into(), own, ..ImageCheckSettings::default() };
     let of = |facts: Result<Facts<'_>, &str>| -> Vec<_> {
-        let results = by_hand(facts, &settings).into_iter();
-        results.map(|one| (one.check.clone(), one.verdict.as_str(), one.is_blocking())).collect()
+        let made = by_hand(facts, &settings).into_iter();
+        made.map(|made| {
+            let result = made.verdict.result(&made.name, made.mode);
+            (made.name, result.verdict.as_str(), result.is_blocking())
+        })
+        .collect()
     };
-    let want = |verdicts: [(&str, &'static str, bool); 7]| -> Vec<_> {
-        verdicts.map(|(check, verdict, blocks)| (check.to_owned(), verdict, blocks)).into()
-    };
-    assert_eq!(
-        of(Ok(facts)),
-        want([
-            ("base-layers", "passed", false),
-            ("bootable", "failed", true),
-            ("architecture", "failed", true),
-            ("release", "unknown", false),
-            ("packages-held", "passed", false),
-            ("size", "passed", false),
-            ("lint", "unknown", false),
-        ])
-    );
-    let names =
-        ["base-layers", "bootable", "architecture", "release", "packages-held", "size", "lint"];
-    assert_eq!(of(Err("it is not built")), want(names.map(|name| (name, "unknown", false))));
+    let found = of(Ok(facts));
+    let want = [
+        ("base-layers", "passed", false),
+        ("bootable", "failed", true),
+        ("architecture", "failed", true),
+        ("release", "unknown", false),
+        ("packages-held", "passed", false),
+        ("size", "passed", false),
+        ("signature", "failed", true),
+        ("lint", "unknown", false),
+    ];
+    assert_eq!(found, want.map(|(check, verdict, blocks)| (check.to_owned(), verdict, blocks)));
+    let unknown: Vec<_> = found.into_iter().map(|(check, ..)| (check, "unknown", false)).collect();
+    assert_eq!(of(Err("it is not built")), unknown);
 }

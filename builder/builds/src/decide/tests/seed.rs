@@ -270,6 +270,44 @@ fn nothing_is_planned_or_built_before_it_is_seeded() {
     }
 }
 
+/// The policies by which the pre-built image was to be verified, in order.
+fn policies(fake: &FakeCluster) -> Vec<RequiredPolicy> {
+    let policy = |lookup: &Lookup| match lookup {
+        Lookup::Exists { policy, .. } => Some(policy.clone()),
+        _ => None,
+    };
+    fake.asked.iter().filter_map(policy).collect()
+}
+
+#[test]
+fn pre_built_image_is_verified_before_its_use() {
+    let of_pool = |fake: &mut FakeCluster| {
+        RequiredPolicy::Pool(fake.pool().spec.configuration.name.parse().unwrap())
+    };
+    let mut fake = FakeCluster::to_be_seeded();
+    let first = of_pool(&mut fake);
+    fake.registry_problem = Some(problem(ErrorClass::Rejected, "it has no signature"));
+    assert_eq!(fake.settle().reason.code(), "problem");
+    assert_eq!(fake.blocked().unwrap().0, "True");
+    assert!(fake.snapshot.components.is_empty() && fake.snapshot.builds.is_empty());
+    fake.registry_problem = None;
+    fake.settle();
+    let seeded = of_pool(&mut fake);
+    let asked = policies(&fake);
+    assert!(asked.starts_with(&[first]) && asked.contains(&seeded), "{asked:?}");
+
+    // Before the pool has a config, only the settings have a policy.
+    let mut fake = FakeCluster::to_be_seeded();
+    fake.content = None;
+    fake.pool().spec.configuration = PoolConfiguration::default();
+    fake.settle();
+    assert_eq!(policies(&fake)[0], RequiredPolicy::Settings);
+    fake.content = Some(1);
+    fake.settle();
+    let seeded = of_pool(&mut fake);
+    assert!(policies(&fake).contains(&seeded), "{:?}", policies(&fake));
+}
+
 #[test]
 fn the_image_may_vanish_between_being_named_and_being_taken() {
     let mut fake = FakeCluster::to_be_seeded();

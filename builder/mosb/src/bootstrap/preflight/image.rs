@@ -9,8 +9,10 @@ use tokio::sync::watch;
 use super::explain::{explain, is_permanent};
 use super::report::{ImageCheck, Kind, Outcome};
 use super::{ImageToCheck, Push, Remedies};
+use mosb_api::image_checks::CheckName;
+use mosb_build::signature_verdict;
 use mosb_image::{ImageRef, Platform};
-use mosb_plan::image_checks::{self, CheckFailure, Verdict};
+use mosb_plan::image_checks::{CheckByHand, CheckFailure, Facts, Verdict, by_hand};
 use mosb_plan::plan::{Base, BaseName};
 use mosb_registry::{Client, Error, PullRepository, Resolved, Source};
 
@@ -79,16 +81,17 @@ pub(super) async fn checks(
     let clock = Clock::default();
     let host = wanted.image.repo().host();
     let ended = |check: ImageCheck, took: Duration| ended(ImageCheck { took, ..check });
-    let skip = |kinds: &[Kind], why: &str| {
-        for kind in kinds {
-            ended(ImageCheck::skipped(*kind, why), Duration::ZERO);
-        }
+    let skip = |is_pull_left: bool, why: &str| {
+        let pull = is_pull_left.then(|| ImageCheck::skipped(Kind::Pull, why));
+        pull.into_iter()
+            .chain(not_made(wanted, why))
+            .for_each(|check| ended(check, Duration::ZERO));
     };
     let places = match wanted.pull.pull_repositories(&wanted.image) {
         Ok(places) => places,
         Err(error) => {
             ended(explain(Kind::Registry, &error, host, remedies), clock.lap());
-            return skip(&Kind::OF_IMAGE[1..], "it can't be asked for");
+            return skip(true, "it can't be asked for");
         }
     };
     let (mut silent, mut refused, mut found, mut answered) = (Vec::new(), Vec::new(), None, false);
@@ -112,55 +115,105 @@ pub(super) async fn checks(
     if !answered {
         let check = nowhere(Kind::Registry, &silent, remedies);
         ended(check, clock.lap());
-        return skip(&Kind::OF_IMAGE[1..], "no registry answers for it");
+        return skip(true, "no registry answers for it");
     }
     let (place, image) = match found {
         Some((place, Answer::Image(image))) => (place, image),
         Some((_, Answer::NotThis(error))) => {
-            skip(&[Kind::Pull, Kind::Bootable], "it has none for these machines");
-            let check = explain(Kind::Architecture, &error, host, remedies);
-            ended(check, clock.lap());
-            return skip(&[Kind::Release], "it has none for these machines");
+            let why = "it has none for these machines";
+            ended(ImageCheck::skipped(Kind::Pull, why), Duration::ZERO);
+            let kind = Kind::built_in(CheckName::Architecture);
+            let failed = explain(kind, &error, host, remedies);
+            return with_failed(wanted, why, failed).for_each(|check| ended(check, clock.lap()));
         }
         None => {
             refused.append(&mut silent);
             ended(nowhere(Kind::Pull, &refused, remedies), clock.lap());
-            return skip(&Kind::OF_IMAGE[2..], "it can't be read");
+            return skip(false, "it can't be read");
         }
     };
     ended(blobs(place, &image, remedies).await, clock.lap());
     let base = match parse_base(&image) {
         Ok(base) => base,
         Err(why) => {
-            let remedy = "build and push it again";
-            let check = ImageCheck::not_passed(
-                Kind::Bootable,
-                Outcome::Failed,
-                "bad-manifest",
-                why,
-                remedy,
-            );
-            ended(check, clock.lap());
-            return skip(&Kind::OF_IMAGE[3..], "it can't be understood");
+            let kind = Kind::built_in(CheckName::Bootable);
+            let (code, remedy) = ("bad-manifest", "build and push it again");
+            let failed = ImageCheck::not_passed(kind, Outcome::Failed, code, why, remedy);
+            return with_failed(wanted, "it can't be understood", failed)
+                .for_each(|check| ended(check, clock.lap()));
         }
     };
-    let bootable = image_checks::labelled_bootable(&base);
-    ended(verdict(Kind::Bootable, bootable), clock.lap());
     let stock = stock.await;
-    let stock = (*stock).as_ref().map_err(|why| &**why);
+    for check in listed(wanted, &image, &base, (*stock).as_ref(), remedies).await {
+        ended(check, clock.lap());
+    }
+}
+
+/// Makes the checks that clusters make, as far as they need none.
+async fn listed(
+    wanted: &ImageToCheck,
+    image: &Resolved,
+    base: &Base,
+    stock: Result<&Base, &String>,
+    remedies: Remedies,
+) -> Vec<ImageCheck> {
+    let stock = stock.map_err(|why| &**why);
     let machines = match (&wanted.platform, stock) {
         (Some(platform), _) => Ok((platform, "the machines are")),
         (None, Ok(stock)) => Ok((&stock.config.platform, "the cluster's OS image is")),
         (None, Err(why)) => Err(why),
     };
-    let architecture = image_checks::architecture(&base, machines);
-    ended(verdict(Kind::Architecture, architecture), clock.lap());
-    let release = image_checks::release(&base, &wanted.cluster, stock);
-    ended(verdict(Kind::Release, release), clock.lap());
+    // Machines pull by this digest, whatever tag is written here.
+    let digest = wanted.image.digest().or(image.index).unwrap_or(image.manifest);
+    let pinned = wanted.image.repo().pinned(digest);
+    let (signature, unread) = match signature_verdict(&wanted.pull, &pinned).await {
+        Ok(verdict) => (verdict, None),
+        Err(error) => (Verdict::Unknown(String::new()), Some(error)),
+    };
+    let facts = Facts {
+        image: base,
+        base: Err("only the image is read"),
+        contents: Err("its tree is not read here; mosb inspect --packages lists them"),
+        platform: machines,
+        cluster: &wanted.cluster,
+        stock,
+        kubernetes: Err("no cluster is asked"),
+        held_packages: &wanted.checks.held_packages,
+        max_size_mib: wanted.checks.max_size_mib,
+        signature: &signature,
+    };
+    let made = by_hand(Ok(facts), &wanted.checks).into_iter().map(in_report);
+    let host = wanted.image.repo().host();
+    made.map(|check| match &unread {
+        Some(error) if check.kind == Kind::built_in(CheckName::Signature) => {
+            explain(check.kind, error, host, remedies)
+        }
+        _ => check,
+    })
+    .collect()
 }
 
-/// A check that clusters make before an image comes into service, too.
-fn verdict(kind: Kind, verdict: Verdict) -> ImageCheck {
+/// The checks that clusters make, of an image that is not known: why.
+pub(super) fn not_made(wanted: &ImageToCheck, why: &str) -> Vec<ImageCheck> {
+    by_hand(Err(why), &wanted.checks).into_iter().map(in_report).collect()
+}
+
+/// The same with one that failed, also if the settings turn it off: the image can't be used at all.
+fn with_failed(
+    wanted: &ImageToCheck,
+    why: &str,
+    failed: ImageCheck,
+) -> impl Iterator<Item = ImageCheck> {
+    let mut checks = not_made(wanted, why);
+    match checks.iter_mut().find(|check| check.kind == failed.kind) {
+        Some(check) => *check = failed,
+        None => checks.push(failed),
+    }
+    checks.into_iter()
+}
+
+fn in_report(CheckByHand { name, verdict, mode: _ }: CheckByHand) -> ImageCheck {
+    let kind = Kind::Listed(name);
     match verdict {
         Verdict::Passed(message) => ImageCheck::passed(kind, message),
         Verdict::Unknown(why) => ImageCheck::skipped(kind, why),
@@ -228,7 +281,7 @@ fn answers(place: &PullRepository, silent: &[(&PullRepository, Error)]) -> Image
 /// one, because a retry would return it again.
 fn nowhere(kind: Kind, failures: &[(&PullRepository, Error)], remedies: Remedies) -> ImageCheck {
     let explain = |(place, error): &(&PullRepository, Error)| {
-        explain(kind, error, place.repo().host(), remedies)
+        explain(kind.clone(), error, place.repo().host(), remedies)
     };
     let decisive = failures.iter().find(|(_, error)| is_permanent(error));
     let decisive = decisive.or(failures.last());

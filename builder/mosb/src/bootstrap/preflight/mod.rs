@@ -1,5 +1,5 @@
-//! Preflight checks of an installation: its images can be pulled and replaced, and machines boot
-//! them.
+//! Preflight checks of an installation: its images can be pulled and replaced, and a cluster would bring
+//! them into service.
 //!
 //! Input: images with the logins that the cluster will have ([`ImageToCheck`]). Output: a
 //! [`Report`] with an [`ImageCheck`] for each question. Invariants: no upload is left open in a registry,
@@ -12,6 +12,7 @@ mod run;
 
 use std::time::Duration;
 
+use mosb_api::image_checks::ImageCheckSettings;
 use mosb_image::{ImageRef, Platform, RepoRef};
 use mosb_registry::{Client, LeastSpeed, Options, RetryPolicy, Timeouts};
 
@@ -32,6 +33,8 @@ pub struct ImageToCheck {
     pub platform: Option<Platform>,
     /// The cluster that the image must be compatible with.
     pub cluster: Cluster,
+    /// How that cluster checks images. Here, each failure counts, also of a check that only warns.
+    pub checks: ImageCheckSettings,
 }
 
 /// A repository that images are pushed to.

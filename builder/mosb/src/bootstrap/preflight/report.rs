@@ -5,6 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
+use mosb_api::image_checks::CheckName;
 use mosb_types::{Diagnostic, Finding};
 
 /// The result of the checks before an installation.
@@ -39,7 +40,7 @@ pub struct CheckedImage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageCheck {
-    /// The check: `registry`, `pull`, `bootable`, `architecture`, `release`, `push`.
+    /// The check: `registry`, `pull`, those that clusters make (docs/checks.md), `push`.
     #[serde(rename = "check")]
     #[schemars(with = "String")]
     pub kind: Kind,
@@ -64,20 +65,15 @@ fn millis<S: Serializer>(took: &Duration, serializer: S) -> Result<S::Ok, S::Err
     serializer.serialize_u64(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The property that is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// The property that is checked, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// The registry answers.
     Registry,
     /// The manifest and its blobs can be pulled.
     Pull,
-    /// It is a bootable image.
-    Bootable,
-    /// It is for the machines' architecture.
-    Architecture,
-    /// It is of the cluster's release.
-    Release,
+    /// A check that clusters make before an image comes into service, by its name.
+    Listed(String),
     /// Later images can be pushed.
     Push,
 }
@@ -95,19 +91,34 @@ pub enum Outcome {
 }
 
 impl Kind {
-    /// All kinds in order, except those that only some images have.
-    pub const OF_IMAGE: [Self; 5] =
-        [Self::Registry, Self::Pull, Self::Bootable, Self::Architecture, Self::Release];
+    /// A built-in check.
+    pub fn built_in(name: CheckName) -> Self {
+        Self::Listed(name.as_str().to_owned())
+    }
 
-    pub fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Registry => "registry",
             Self::Pull => "pull",
-            Self::Bootable => "bootable",
-            Self::Architecture => "architecture",
-            Self::Release => "release",
+            Self::Listed(name) => name,
             Self::Push => "push",
         }
+    }
+
+    /// Its place among those of an image; listed ones are in the order of the list.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Registry => 0,
+            Self::Pull => 1,
+            Self::Listed(_) => 2,
+            Self::Push => 3,
+        }
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -103,7 +103,7 @@ pub async fn check(wanted: Vec<ImageToCheck>, remedies: Remedies) -> Report {
                 image.checks.push(check);
             }
         }
-        image.checks.sort_by_key(|check| check.kind);
+        image.checks.sort_by_key(|check| check.kind.rank());
     }
     Report::new(images, began.elapsed())
 }
@@ -117,8 +117,9 @@ fn empty(wanted: &ImageToCheck) -> CheckedImage {
 }
 
 fn kinds(wanted: &ImageToCheck) -> Vec<Kind> {
+    let listed = image::not_made(wanted, "").into_iter().map(|check| check.kind);
     let push = wanted.push.as_ref().map(|_| Kind::Push);
-    Kind::OF_IMAGE.into_iter().chain(push).collect()
+    [Kind::Registry, Kind::Pull].into_iter().chain(listed).chain(push).collect()
 }
 
 /// A check that did not end in time.
@@ -157,6 +158,7 @@ fn log(image: &CheckedImage, check: &ImageCheck) {
 mod tests {
     use super::*;
     use crate::bootstrap::preflight::{Cluster, Push, options};
+    use mosb_api::image_checks::ImageCheckSettings;
     use mosb_registry::Options;
 
     fn wanted(client: &Client, host: &str) -> ImageToCheck {
@@ -170,6 +172,7 @@ mod tests {
             }),
             platform: None,
             cluster: Cluster::default(),
+            checks: ImageCheckSettings::default(),
         }
     }
 
@@ -194,8 +197,8 @@ mod tests {
             assert_eq!(report.outcome, Outcome::Unknown, "{what}: {report:?}");
             let registry = &report.images[0].checks[0];
             assert_eq!(
-                (registry.kind, registry.code),
-                (Kind::Registry, Some("timed-out")),
+                (&registry.kind, registry.code),
+                (&Kind::Registry, Some("timed-out")),
                 "{what}"
             );
             assert!(report.verdict().is_err(), "{what}");

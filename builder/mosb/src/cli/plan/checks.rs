@@ -5,19 +5,20 @@ use std::path::Path;
 
 use tokio::task::spawn_blocking;
 
-use crate::cli::Result;
 use crate::cli::error::Error;
-use crate::cli::input::{FILE_LIMIT, Input};
-use mosb_api::ClusterSettings;
-use mosb_api::cluster_settings::CONFIG_KEY;
+use crate::cli::{Result, settings_file};
 use mosb_api::image_checks::CheckResult;
-use mosb_api::yaml::{self, YamlError};
 use mosb_build::direct::assemble;
 use mosb_image::Platform;
 use mosb_image::tree::BaseTree;
-use mosb_plan::image_checks::{Cluster, Contents, Facts, by_hand};
+use mosb_plan::image_checks::{Cluster, Contents, Facts, Verdict, by_hand};
 use mosb_plan::plan::{self, Base, BaseName, BuildPlan, Method};
 
+/// Why the release is not known.
+const NO_OS_IMAGE: &str =
+    "what the cluster's own OS image is, is not known: the settings have no baseOSContainerImage";
+const STOCK_UNREAD: &str =
+    "the cluster's OS image is not read here; mosb preflight --base reads it";
 /// Why nothing is known of an image.
 const RUNS_PROGRAMS: &str = "programs are run to make the image, so it is known once it is built; check it with mosb preflight then";
 
@@ -32,9 +33,7 @@ pub async fn checks(
     platform: Option<&Platform>,
     file: &Path,
 ) -> Result<Vec<CheckResult>> {
-    let file = Input::File(file.to_owned());
-    let read = spawn_blocking(move || settings(&file)).await;
-    let settings = read.map_err(Error::stopped("reading"))??;
+    let settings = settings_file::read(file).await?;
     let image = match plan.method {
         Method::Direct | Method::Prepared(_) => Ok(planned_image(plan).await?),
         Method::LastPart(_) | Method::Containerfile(_) => Err(RUNS_PROGRAMS),
@@ -49,34 +48,22 @@ pub async fn checks(
     };
     let base = settings.base_os_container_image.as_ref();
     let cluster = Cluster { base: base.and_then(|base| base.parse().ok()), release: None };
+    let signature = "the image is signed once it is pushed; check it with mosb preflight then";
+    let signature = Verdict::Unknown(signature.to_owned());
     let facts = image.as_ref().map_err(|why| *why).map(|image| Facts {
         image,
         base: Ok(&plan.request.base),
         contents: contents.as_ref().map_err(|why| *why),
         platform: platform.map(|platform| (platform, "--platform says")).ok_or("give --platform"),
         cluster: &cluster,
-        stock: Err("the cluster's OS image is not read here; mosb preflight --base reads it"),
+        stock: Err(if cluster.base.is_some() { STOCK_UNREAD } else { NO_OS_IMAGE }),
         kubernetes: Err("no cluster is asked"),
         held_packages: &settings.checks.held_packages,
         max_size_mib: settings.checks.max_size_mib,
+        signature: &signature,
     });
-    Ok(by_hand(facts, &settings.checks))
-}
-
-fn settings(file: &Input) -> Result<ClusterSettings> {
-    let bytes = file.bytes("settings", FILE_LIMIT)?;
-    let not_text = |_| Error::NotText { file: file.to_string(), what: "settings" };
-    let text = String::from_utf8(bytes).map_err(not_text)?;
-    let object = match yaml::parse_one(text.as_bytes()) {
-        Ok(object) => Some(object).filter(|object| object["kind"] == "ConfigMap"),
-        Err(YamlError::Empty) => None,
-        Err(source) => return Err(Error::Yaml { file: file.to_string(), source }.into()),
-    };
-    let text = match &object {
-        Some(map) => map["data"][CONFIG_KEY].as_str().unwrap_or_default(),
-        None => text.as_str(),
-    };
-    Ok(ClusterSettings::parse(text)?)
+    let made = by_hand(facts, &settings.checks).into_iter();
+    Ok(made.map(|made| made.verdict.result(&made.name, made.mode)).collect())
 }
 
 /// The image of a plan whose one layer is written without running anything.

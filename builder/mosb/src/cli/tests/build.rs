@@ -139,7 +139,7 @@ fn checks() -> Vec<CheckResult> {
         (CheckName::KubeletSkew, Verdict::Unknown("no cluster is asked".to_owned())),
         (CheckName::Size, Verdict::Failed(size)),
     ]
-    .map(|(name, verdict)| verdict.result(name, CheckMode::Block))
+    .map(|(name, verdict)| verdict.result(name.as_str(), CheckMode::Block))
     .into()
 }
 

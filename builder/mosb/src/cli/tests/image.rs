@@ -11,6 +11,7 @@ use crate::cli::cache::*;
 use crate::cli::diff::{Diff, Side};
 use crate::cli::files::*;
 use crate::cli::inspect::{ImageInfo, ImageOs, PackageInfo};
+use mosb_api::image_checks::CheckName;
 use mosb_image::packages::{Effort, Listing, Manager};
 use mosb_image::tree::{BaseTree, OwnedEntry};
 use mosb_plan::plan::diff;
@@ -346,7 +347,10 @@ fn checks_of_two_images() {
                 took(45, ImageCheck::passed(Kind::Registry, "mirror registry.example answers")),
                 took(
                     1430,
-                    ImageCheck::skipped(Kind::Release, "it has no label with an OS version"),
+                    ImageCheck::skipped(
+                        Kind::built_in(CheckName::Release),
+                        "it has no label with an OS version",
+                    ),
                 ),
                 took(
                     212,

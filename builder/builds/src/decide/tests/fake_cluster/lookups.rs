@@ -101,7 +101,7 @@ impl FakeCluster {
                         let twice = seen.lookup_results.signed.insert(lookup.image, signed);
                         assert!(twice.is_none(), "asked twice");
                     }
-                    Lookup::Exists { image, secret, pull } => {
+                    Lookup::Exists { image, secret, pull, policy: _ } => {
                         assert_eq!(secret, "push");
                         let push = &self.snapshot.config.as_ref().unwrap().spec;
                         let push: ImageRef = push.rendered_image_push_spec.parse().unwrap();

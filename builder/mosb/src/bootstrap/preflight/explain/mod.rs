@@ -9,8 +9,8 @@ use mosb_types::Diagnostic as _;
 /// Converts an error to a check: `Failed` if it is permanent, `Unknown` if a retry may succeed.
 /// `host` is the registry that returned it.
 pub(super) fn explain(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> ImageCheck {
-    let message = message(kind, error);
-    let remedy = remedy(kind, error, host, remedies);
+    let message = message(&kind, error);
+    let remedy = remedy(&kind, error, host, remedies);
     let (message, remedy) = match (message, remedy) {
         (Some(message), Some(remedy)) => (message, remedy),
         // The error's own text: object and cause, then the remedy after the last semicolon.
@@ -40,7 +40,7 @@ fn is_unknown_authority(cause: &str) -> bool {
     ["UnknownIssuer", "BadSignature"].iter().any(|word| cause.contains(word))
 }
 
-fn message(kind: Kind, error: &Error) -> Option<String> {
+fn message(kind: &Kind, error: &Error) -> Option<String> {
     Some(match error {
         Error::Denied { image, status, with, message } => {
             let what = match kind {
@@ -49,7 +49,7 @@ fn message(kind: Kind, error: &Error) -> Option<String> {
             };
             format!("the registry refuses {what} {image} ({status}{message}) {with}")
         }
-        Error::NotFound { image, message } if kind != Kind::Push => {
+        Error::NotFound { image, message } if *kind != Kind::Push => {
             format!("{image}: the registry has none{message}")
         }
         Error::NotFound { image, message } => {
@@ -65,13 +65,13 @@ fn message(kind: Kind, error: &Error) -> Option<String> {
     })
 }
 
-fn remedy(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Option<String> {
+fn remedy(kind: &Kind, error: &Error, host: &str, remedies: Remedies) -> Option<String> {
     use Remedies::{ByHand, Manifests};
     Some(match (error, remedies) {
-        (Error::Denied { .. }, ByHand) if kind == Kind::Push => format!(
+        (Error::Denied { .. }, ByHand) if *kind == Kind::Push => format!(
             "let these logins push there, or pass others for {host} with --push-authfile"
         ),
-        (Error::Denied { .. }, Manifests) if kind == Kind::Push => format!(
+        (Error::Denied { .. }, Manifests) if *kind == Kind::Push => format!(
             "let these logins push there, or put others for {host} into the Secret that spec.renderedImagePushSecret names"
         ),
         (Error::Denied { .. }, ByHand) => {
@@ -80,7 +80,7 @@ fn remedy(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Option<S
         (Error::Denied { .. }, Manifests) => {
             format!("let these logins pull it, or put others for {host} into the pull secret")
         }
-        (Error::NotFound { .. }, _) if kind == Kind::Push => {
+        (Error::NotFound { .. }, _) if *kind == Kind::Push => {
             "make the repository, or let these logins see it".to_owned()
         }
         (Error::NotFound { .. }, _) => {
@@ -121,10 +121,10 @@ fn remedy(kind: Kind, error: &Error, host: &str, remedies: Remedies) -> Option<S
             | Error::TooLarge { .. },
             _,
         ) => format!("push the image to {host} again, and look at what stands between"),
-        (Error::Unexpected { .. }, _) if kind == Kind::Push => {
+        (Error::Unexpected { .. }, _) if *kind == Kind::Push => {
             format!("push elsewhere, or let {host} take uploads")
         }
-        (Error::Blocked { .. }, Manifests) if kind == Kind::Push => {
+        (Error::Blocked { .. }, Manifests) if *kind == Kind::Push => {
             "push elsewhere, or take it out there".to_owned()
         }
         (Error::Blocked { .. }, Manifests) => {

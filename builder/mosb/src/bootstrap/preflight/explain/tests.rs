@@ -1,4 +1,5 @@
 use super::*;
+use mosb_api::image_checks::CheckName;
 use mosb_registry::RegistryMessage;
 
 const HOST: &str = "quay.example";
@@ -218,7 +219,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         ),
         (
             "other machines",
-            Kind::Architecture,
+            Kind::built_in(CheckName::Architecture),
             Error::PlatformMissing {
                 image: "quay.example/acme/os:v1".to_owned(),
                 wanted: "linux/s390x".parse().unwrap(),
@@ -234,7 +235,7 @@ fn each_refusal_is_one_sentence_with_its_remedy() {
         ),
         (
             "no one image",
-            Kind::Architecture,
+            Kind::built_in(CheckName::Architecture),
             Error::PlatformAmbiguous {
                 image: "quay.example/acme/os:v1".to_owned(),
                 has: vec!["linux/amd64".to_owned(), "linux/arm64".to_owned()],

@@ -1,27 +1,35 @@
-//! The `policy.json` in a pool's rendered config, which also applies to the pool's builds: an image
-//! that the pool's machines would reject is not built on. The Machine Config Operator writes the
-//! cluster's ClusterImagePolicies there. If the settings have a policy too, both must accept an image.
+//! The `policy.json` in a pool's rendered config, which also applies to the pool's images: one that the
+//! pool's machines would reject is neither built on nor brought into service. The Machine Config
+//! Operator writes the cluster's ClusterImagePolicies there. If the settings have a policy too, both
+//! must accept an image.
 
-use super::invalid_input;
-use mosb_api::{ClusterSettings, RenderedConfig};
-use mosb_image::signature_policy::SignaturePolicy;
+use mosb_api::{ClusterSettings, RenderedConfig, RenderedName};
+use mosb_image::signature_policy::{PolicyError, SignaturePolicy};
 use mosb_plan::plan::{MACHINE_POLICY, machine_policy};
-use mosb_reconcile::Problem;
+use mosb_types::Diagnostic;
+
+/// A rendered config whose policy can't be read.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("machineconfig {config}: {MACHINE_POLICY}: {source}; correct the file")]
+#[diagnostic(code = "bad-signature-policy", class = InvalidInput)]
+pub struct PoolPolicyError {
+    config: RenderedName,
+    source: PolicyError,
+}
 
 /// The settings with the policy of this config, beside their own.
-pub(super) fn with_policy_of(
+///
+/// # Errors
+/// The policy of the config is not valid.
+pub fn with_policy_of(
     mut settings: ClusterSettings,
     config: &RenderedConfig,
-) -> Result<ClusterSettings, Problem> {
+) -> Result<ClusterSettings, PoolPolicyError> {
     let Some(bytes) = machine_policy(config) else {
         return Ok(settings);
     };
-    let wrong = |cause: String| {
-        let name = config.name();
-        let message = format!("machineconfig {name}: {MACHINE_POLICY}: {cause}; correct the file");
-        invalid_input("bad-signature-policy", message)
-    };
-    let policy = SignaturePolicy::parse(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let policy = SignaturePolicy::parse(&bytes)
+        .map_err(|source| PoolPolicyError { config: config.name().clone(), source })?;
     let both = match settings.parsed_policy() {
         Some(own) => own.and(&policy),
         None => policy,
@@ -33,7 +41,6 @@ pub(super) fn with_policy_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mosb_api::RenderedConfig;
     use serde_json::{Value, json};
 
     const REJECT: &str = r#"{"default":[{"type":"reject"}]}"#;
@@ -79,7 +86,7 @@ mod tests {
             let read = with_policy_of(settings, &config(files));
             let got = match &read {
                 Ok(settings) => Ok(settings.parsed_policy()),
-                Err(problem) => Err(&*problem.reason),
+                Err(error) => Err(error.code()),
             };
             let parse = |text: &str| SignaturePolicy::parse(text.as_bytes()).unwrap();
             assert_eq!(got, want.map(|text| text.map(parse)), "{what}: {read:?}");
