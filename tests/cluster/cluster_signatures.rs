@@ -99,44 +99,6 @@ fn policy(repository: &str, key: &str) -> Value {
     json!({ "signaturePolicy": policy.to_string() })
 }
 
-/// A key, and the program that signs with it.
-struct Signer {
-    mosb: Mosb,
-    /// The public key, PEM.
-    key: String,
-}
-
-impl Signer {
-    fn new() -> Self {
-        let mosb = Mosb::new();
-        let file = mosb.home().join("os.key");
-        mosb.run(["keys", "new", file.to_str().unwrap()]).ok();
-        let key = std::fs::read_to_string(mosb.home().join("os.key.pub")).unwrap();
-        Self { mosb, key }
-    }
-
-    fn sign(&self, cluster: &Cluster, image: &str) {
-        let registry = cluster.node.registry();
-        let key = self.mosb.home().join("os.key");
-        let (authfile, certificates) = (registry.authfile(), registry.certificates());
-        let mut sign = vec!["sign", image, "--sign-key", key.to_str().unwrap()];
-        sign.extend(["--authfile", authfile.to_str().unwrap()]);
-        sign.extend(["--cert-dir", certificates.to_str().unwrap()]);
-        self.mosb.run(sign).ok();
-    }
-}
-
-/// Waits until the pool is blocked, and returns why.
-fn blocked(cluster: &Cluster) -> String {
-    wait("Blocked by the policy", SOON, || {
-        let config = cluster.config();
-        let all = config["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let blocked =
-            all.into_iter().find(|one| one["type"] == "Blocked" && one["status"] == "True");
-        Some(blocked?["message"].as_str().unwrap().to_owned())
-    })
-}
-
 #[test]
 fn a_base_is_built_on_once_it_is_signed() {
     let mut cluster = Cluster::new("signatures");
