@@ -2,7 +2,6 @@
 
 use super::fleet::*;
 use super::stories::{running, status};
-use crate::*;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use mosb_api::labels;
 use std::time::Duration;
