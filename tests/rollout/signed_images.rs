@@ -217,10 +217,10 @@ fn images_are_refused_by_their_signature(signed: &Signed<'_>, unsigned: &Machine
         signed.assert_refused(&ended, (1, "signature-refused"), cause);
     };
     refuse("unsigned", unsigned, "no signature exists");
-    let other_key = signed.image("other key");
+    let other_key = signed.image("other-key");
     signed.sign(&other_key, "other.key", REPOSITORY);
     refuse("other-key", &other_key, "cryptographic signature verification failed");
-    let other_name = signed.image("other name");
+    let other_name = signed.image("other-name");
     signed.sign(&other_name, "os.key", "lab/other");
     refuse("other-name", &other_name, "Signature for identity");
 }
@@ -258,7 +258,7 @@ fn rpm_ostree_verifies_too(signed: &Signed<'_>, unsigned: &MachineImage) {
     machine.mark_changed_by_rpm_ostree();
     let refused = signed.stage("daemon-unsigned", unsigned, true, &[]);
     signed.assert_refused(&refused, (1, "signature-refused"), "no signature exists");
-    let image = signed.image("by the daemon");
+    let image = signed.image("by-the-daemon");
     signed.sign(&image, "os.key", REPOSITORY);
     let staged = signed.stage("daemon", &image, true, &[]);
     assert_eq!(staged.report.tool.as_ref().unwrap().to_string(), "rpm-ostree");

@@ -26,6 +26,8 @@ fn a_pool_moves_to_signed_images_and_back() {
     lab.machines()[..2].iter().for_each(Machine::use_newer_skopeo);
     cluster.annotate(CONFIG, "mosb.dev/verify-on-machines=required");
     cluster.wait_updated(&first);
+    // The image is to come into service without a signature, so that the machines refuse it.
+    cluster.annotate(CONFIG, "mosb.dev/checks=signature=warn");
     // The base is verified by the policy, too.
     let policy = keys.policy(&registry.repository(REPOSITORY), &registry.repository("lab/stock"));
     let files = [
