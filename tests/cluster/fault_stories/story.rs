@@ -197,8 +197,7 @@ fn annotate(cluster: &FaultCluster, pool: &str, key: &str, value: &str) {
 }
 
 impl Pool {
-    /// Whether the image of the config with this number is in service, its build says so, and no work is
-    /// left.
+    /// Whether the image of the config with this number is in service and no work is left.
     pub fn serves(&self, number: u32) -> bool {
         let annotations = &self.config["metadata"]["annotations"];
         let named = &annotations[format!("{M}/current-machine-os-build")];
@@ -206,11 +205,7 @@ impl Pool {
         let rendered = format!("{number:032x}");
         let fits = |build: &Value| {
             let image = &build["status"]["digestedImagePushSpec"];
-            let annotations = &build["metadata"]["annotations"];
-            let is_recorded = annotations["mosb.dev/inputs"].is_null()
-                || annotations["mosb.dev/stage"] == "in-service";
             state(build) == "Succeeded"
-                && is_recorded
                 && text(&build["spec"]["machineConfig"]["name"]).ends_with(&rendered)
                 && self.config["status"]["currentImagePullSpec"] == *image
                 && self.pool["metadata"]["annotations"][format!("{M}/newestImageEquivalentConfig")]

@@ -164,6 +164,8 @@ impl DecisionBuilder<'_> {
         status: &MachineOsBuildStatus,
         promotion: Option<&Promotion>,
     ) {
+        // First: once the statuses say that an image is in service, the pool may move on.
+        self.record_stages(build, promotion);
         self.annotate_config(build);
         let before = self.actions.len();
         self.update_pool_status(build, status, promotion);
@@ -174,7 +176,6 @@ impl DecisionBuilder<'_> {
             self.update_config_status(build, status, promotion, pool.is_empty());
         }
         self.actions.extend(pool);
-        self.record_stages(build, promotion);
     }
 
     /// The same for a pre-built image. The annotation comes last: it marks the image as in service.
@@ -184,12 +185,12 @@ impl DecisionBuilder<'_> {
         status: &MachineOsBuildStatus,
         promotion: Option<&Promotion>,
     ) {
+        self.record_stages(build, promotion);
         self.update_config_status(build, status, promotion, true);
         if promotion.is_some_and(Promotion::is_open) {
             self.annotate_config(build);
             self.update_pool_status(build, status, promotion);
         }
-        self.record_stages(build, promotion);
     }
 
     /// Clears `Blocked` before an image is in service.
