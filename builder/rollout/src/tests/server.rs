@@ -79,16 +79,14 @@ impl Fleet {
                 assert!(request.name.len() <= 63, "{}", request.name);
                 // As the admission policy of `deploy/rollout`.
                 assert!(request.image.contains("@sha256:"), "a Job without a digest is refused");
-                match request.verb {
-                    NodeVerb::Apply => self.check_apply(&request.node),
-                    NodeVerb::Part => self.check_part(request),
-                    NodeVerb::Report | NodeVerb::Stage => {}
-                }
                 if self.jobs.contains_key(&request.name) {
                     return None;
                 }
-                if request.verb == NodeVerb::Stage {
-                    self.check_stage();
+                match request.verb {
+                    NodeVerb::Apply => self.check_apply(&request.node),
+                    NodeVerb::Part => self.check_part(request),
+                    NodeVerb::Stage => self.check_stage(),
+                    NodeVerb::Report => {}
                 }
                 let image = request.target.as_ref().map(|target| target.image.digest());
                 let (node, name) = (&self.nodes[&request.node], &request.name);
