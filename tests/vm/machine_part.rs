@@ -1,6 +1,6 @@
 //! Kernel arguments, SSH keys and the password of `core` come to a machine with its image by
 //! `mosb node`, change, go and come back, and an argument that a person added stays. And a base with
-//! another kernel comes and goes, with the arguments of the config.
+//! another kernel comes and goes, with the arguments of the config and its own.
 //!
 //! Real: what [update](super::update) names, the command line that the kernel reports after each
 //! boot, `mosb node stage`, `apply` and `report` in the machine, as the Jobs of a roll-out run them,
@@ -34,8 +34,10 @@ const ADD_CORE: &str =
 /// With ostree's own tool, in the boot entries.
 const ADD_OWN: &str = "ostree admin kargs edit-in-place --append-if-missing=own=1";
 
-/// What the machine has without an image of ours, but for `quiet`.
-const BASE: &str = "root=/dev/vda rw console=ttyS0 net.ifnames=0";
+/// What the installation gave the machine, but for what its base brings and `quiet`.
+const INSTALLED: &str = "root=/dev/vda rw console=ttyS0 net.ifnames=0";
+/// With the argument of the first base, which the installation put there.
+const BASE: &str = "root=/dev/vda rw console=ttyS0 net.ifnames=0 base=first";
 
 /// An image with its machine part.
 struct Target {
@@ -187,13 +189,14 @@ fn another_kernel_comes_and_goes_with_the_base() {
         &[ADD_CORE, CONNECT, &first.node("stage")],
         End::Reboot(&first.apply()),
     );
-    let arguments = format!("{BASE} quiet a=1");
     let stage = second.node("stage");
     let actions = [CONNECT, &stage];
     let end = End::Reboot(&second.apply());
-    first.assert_on(&machine, "the first base", &arguments, &actions, end);
+    first.assert_on(&machine, "the first base", &format!("{BASE} quiet a=1"), &actions, end);
     // As `mosb rollout undo`: the first image again.
     let end = End::Reboot(&first.apply());
-    second.assert_on(&machine, "the second base", &arguments, &[CONNECT], end);
-    first.assert_on(&machine, "the first base again", &arguments, &[], End::PowerOff);
+    let of_second = format!("{INSTALLED} quiet a=1 base=second");
+    second.assert_on(&machine, "the second base", &of_second, &[CONNECT], end);
+    let again = format!("{INSTALLED} quiet a=1 base=first");
+    first.assert_on(&machine, "the first base again", &again, &[], End::PowerOff);
 }

@@ -269,15 +269,20 @@ impl FakeNode {
         self.boot_up();
     }
 
-    /// Its health check goes back, some time after it is in service. Returns whether it rebooted.
-    pub fn fall_back(&mut self) -> bool {
+    /// Whether the report in its annotation is of this boot.
+    pub fn has_current_report(&self) -> bool {
         let report = self.machine.metadata.annotation(labels::NODE_REPORT);
         let report = report.and_then(|text| NodeReport::parse(text).ok());
+        report.is_some_and(|report| report.boot_id == self.boot_id())
+    }
+
+    /// Its health check goes back, some time after it is in service. Returns whether it rebooted.
+    pub fn fall_back(&mut self) -> bool {
         let is_due = !self.is_down
             && self.slot().is_none()
             && self.ran_before != self.booted
             && self.falls_back.contains(&self.booted)
-            && report.is_some_and(|report| report.boot_id == self.boot_id());
+            && self.has_current_report();
         if is_due {
             self.go_back();
         }

@@ -150,7 +150,10 @@ fn happen(fleet: &mut Fleet, pool: &str, deed: &Deed, late: &mut RolloutDecision
                 }
             }
         }
-        Deed::Settle => _ = fleet.settle(),
+        Deed::Settle => {
+            fleet.settle();
+            *late = fleet.decide(pool);
+        }
         Deed::DeleteJob(at) => {
             let names: Vec<String> = fleet.jobs.keys().cloned().collect();
             if !names.is_empty() {
