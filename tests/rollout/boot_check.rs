@@ -98,6 +98,15 @@ fn boots(machine: &Machine) -> usize {
     machine.console().lines().filter(|line| line.contains("firmware: booting ")).count()
 }
 
+/// Waits until it boots for this time, and its systemd runs.
+#[track_caller]
+fn wait_for_boots(machine: &Machine, count: usize) {
+    wait(&format!("boot {count} of {}", machine.name()), GOES_BACK, || {
+        let is_up = || machine.run("test -e /run/systemd/system").status.success();
+        (boots(machine) == count && is_up()).then_some(())
+    });
+}
+
 /// Each machine takes one of these images, and goes back to what it runs.
 #[track_caller]
 fn go_back(lab: &Lab, namespace: &Namespace<'_>, bad: &[&BadImage]) {
@@ -117,12 +126,7 @@ fn go_back(lab: &Lab, namespace: &Namespace<'_>, bad: &[&BadImage]) {
         machine.run(&format!("{REBOOT} || true"));
     }
     for (index, bad) in bad.iter().enumerate() {
-        let machine = lab.machine(index);
-        wait(&format!("{} to go back", bad.name), GOES_BACK, || {
-            let is_back = boots(machine) - counts[index] == BOOTS
-                && machine.run("test -e /run/systemd/system").status.success();
-            is_back.then_some(())
-        });
+        wait_for_boots(lab.machine(index), counts[index] + BOOTS);
         println!("{}: back after {:.1} s", bad.name, begun.elapsed().as_secs_f64());
     }
     lab.node().thaw("api-server");
@@ -147,7 +151,20 @@ fn story(rounds: usize) {
     for _ in 0..rounds {
         go_back(&lab, &namespace, &[&NO_KUBELET, &FAILED_CHECK, &NO_NETWORK]);
         go_back(&lab, &namespace, &[&NOT_COMPLETE]);
+        if rounds > 1 {
+            reboot(&lab);
+        }
     }
+}
+
+/// What the times of the others are compared with.
+fn reboot(lab: &Lab) {
+    let machine = lab.machine(0);
+    let (count, begun) = (boots(machine), Instant::now());
+    machine.run(&format!("{REBOOT} || true"));
+    wait_for_boots(machine, count + 1);
+    println!("a reboot: {:.1} s", begun.elapsed().as_secs_f64());
+    machine.wait_ready();
 }
 
 #[test]
