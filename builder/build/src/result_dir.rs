@@ -47,7 +47,7 @@ pub enum Error {
     #[diagnostic(code = "result-folder", class = Internal)]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    #[diagnostic(code = "result-folder", class = Internal)]
+    #[diagnostic(code = "result-folder", class = Internal, remedy = _0.remedy())]
     Read(#[from] mosb_registry::Error),
     #[error(
         "the sidecar did not acknowledge the result within {} s; see its log", limit.as_secs()

@@ -6,7 +6,7 @@
 use mosb_image::PinnedRef;
 use mosb_plan::image_checks::{CheckFailure, Verdict};
 use mosb_registry::{AcceptedImage, Client, Error};
-use mosb_types::{Diagnostic as _, ErrorClass};
+use mosb_types::{Diagnostic as _, ErrorClass, Explained};
 
 /// Whether the policy of this client accepts the signatures of an image.
 ///
@@ -18,14 +18,12 @@ pub async fn signature_verdict(client: &Client, image: &PinnedRef) -> Result<Ver
         Ok(Some(accepted)) => Ok(Verdict::Passed(signers(&accepted))),
         Err(error) if error.class() == ErrorClass::Transient => Err(error),
         Err(error) => {
-            let text = error.to_string();
-            // The remedy is after the last semicolon.
-            let (message, remedy) =
-                text.rsplit_once("; ").unwrap_or((&text, "correct the policy, or sign the image"));
+            let Explained { cause, remedy } = error.explained();
             Ok(Verdict::Failed(CheckFailure {
                 code: error.code(),
-                message: message.to_owned(),
-                remedy: remedy.to_owned(),
+                message: cause,
+                remedy: remedy
+                    .unwrap_or_else(|| "correct the policy, or sign the image".to_owned()),
             }))
         }
     }
@@ -54,11 +52,20 @@ mod tests {
         let accept = r#"{"type":"insecureAcceptAnything"}"#;
         for (what, of_repository, want) in [
             ("accepted", accept, None),
-            ("rejected", r#"{"type":"reject"}"#, Some("rejected")),
+            (
+                "rejected",
+                r#"{"type":"reject"}"#,
+                Some(("rejected", "allow it there, or use another image")),
+            ),
             (
                 "by GPG",
                 r#"{"type":"signedBy","keyType":"GPGKeys","keyPath":"/k"}"#,
-                Some("unchecked-policy"),
+                Some(("unchecked-policy", "use sigstoreSigned with keys")),
+            ),
+            (
+                "a key that is missing",
+                r#"{"type":"sigstoreSigned","keyPath":"/none; here"}"#,
+                Some(("unchecked-policy", "correct the policy, or sign the image")),
             ),
         ] {
             let policy = format!(
@@ -69,17 +76,18 @@ mod tests {
                 Options { signature_policy: Some((file.clone(), true)), ..Options::default() };
             let client = Client::new(&options).unwrap();
             let image = format!("r.invalid/os@{}", Digest::of(b"")).parse().unwrap();
-            let code = match signature_verdict(&client, &image).await.unwrap() {
+            let found = match signature_verdict(&client, &image).await.unwrap() {
                 Verdict::Failed(CheckFailure { code, message, remedy }) => {
-                    assert!(!message.contains(&remedy) && !remedy.is_empty(), "{what}: {message}");
-                    Some(code)
+                    assert!(!message.contains(&remedy), "{what}: {message}");
+                    Some((code, remedy))
                 }
                 verdict => {
                     assert!(matches!(verdict, Verdict::Passed(_)), "{what}: {verdict:?}");
                     None
                 }
             };
-            assert_eq!(code, want, "{what}");
+            let found = found.as_ref().map(|(code, remedy)| (*code, &**remedy));
+            assert_eq!(found, want, "{what}");
         }
     }
 }

@@ -54,7 +54,7 @@ pub enum SigningKeyError {
     #[diagnostic(code = "bad-signing-key", class = InvalidInput)]
     NoPassword { namespace: String, name: String },
     #[error("secret {namespace}/{name}: {KEY}: {source}")]
-    #[diagnostic(code = "bad-signing-key", class = InvalidInput)]
+    #[diagnostic(code = "bad-signing-key", class = InvalidInput, remedy = source.remedy())]
     Key { namespace: String, name: String, source: KeyError },
 }
 

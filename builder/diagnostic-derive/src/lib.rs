@@ -7,11 +7,17 @@
 //! - `code = "denied"`, `class = Rejected`: the code, and a variant of `ErrorClass`.
 //! - `transparent`: what the variant doesn't declare comes from its source, which is the field with
 //!   `#[from]` or `#[source]`, the field `source`, or the only field.
-//! - `code = …`, `class = …`, `findings = …` with an expression, in which the fields of the variant
-//!   are variables: by their names, or `_0`, `_1`.
+//! - `code = …`, `class = …`, `findings = …`, `remedy = …` with an expression, in which the fields of the
+//!   variant are variables: by their names, or `_0`, `_1`.
+//!
+//! The remedy of a variant that declares none is what follows the last `; ` of its `#[error("…")]`. The
+//! attribute is split, never a formatted text, so a `; ` in a field doesn't count. A message that ends with
+//! the text of another error, which has the remedy, declares it: `remedy = source.remedy()`.
 //!
 //! A variant without a code or class doesn't compile. miette's derive is not used, as its codes are
 //! optional and it has no place for a class.
+
+mod remedy;
 
 use std::collections::HashMap;
 
@@ -67,6 +73,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             path: quote!(Self),
             span: name.span(),
             fields: &data.fields,
+            attributes: &input.attrs,
             declared: defaults,
         }],
         Data::Enum(data) => {
@@ -76,6 +83,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     path: quote!(Self::#ident),
                     span: ident.span(),
                     fields: &variant.fields,
+                    attributes: &variant.attrs,
                     declared: Declared::parse(&variant.attrs)?.or(&defaults),
                 })
             });
@@ -84,7 +92,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
         Data::Union(_) => return Err(Error::new(name.span(), "a union is not an error")),
     };
     let arms = |method| variants.iter().map(|it| it.arm(method)).collect::<Result<Vec<_>>>();
-    let (class, code, findings) = (arms("class")?, arms("code")?, arms("findings")?);
+    let (class, code) = (arms("class")?, arms("code")?);
+    let (findings, remedy) = (arms("findings")?, arms("remedy")?);
     Ok(quote! {
         #[allow(unused_variables)]
         impl ::mosb_types::Diagnostic for #name {
@@ -98,6 +107,10 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
 
             fn findings(&self) -> ::std::vec::Vec<::mosb_types::Finding> {
                 match self { #(#findings)* }
+            }
+
+            fn remedy(&self) -> ::std::option::Option<::std::string::String> {
+                match self { #(#remedy)* }
             }
         }
     })
@@ -118,10 +131,12 @@ impl Declared {
                 let word = meta.path.require_ident()?.to_string();
                 match word.as_str() {
                     "transparent" => declared.transparent = true,
-                    "class" | "code" | "findings" => {
+                    "class" | "code" | "findings" | "remedy" => {
                         declared.values.insert(word, meta.value()?.parse()?);
                     }
-                    _ => return Err(meta.error("want code, class, findings or transparent")),
+                    _ => {
+                        return Err(meta.error("want code, class, findings, remedy or transparent"));
+                    }
                 }
                 Ok(())
             })?;
@@ -145,6 +160,7 @@ struct Variant<'a> {
     /// Of its name, for errors.
     span: Span,
     fields: &'a Fields,
+    attributes: &'a [Attribute],
     declared: Declared,
 }
 
@@ -161,6 +177,7 @@ impl Variant<'_> {
                 quote!(::mosb_types::Diagnostic::#method(#source))
             }
             None if method == "findings" => quote!(::std::vec::Vec::new()),
+            None if method == "remedy" => remedy::of_message(self.attributes)?,
             None => {
                 let message = format!("no {method}: write #[diagnostic({method} = …)]");
                 return Err(Error::new(self.span, message));
@@ -281,7 +298,7 @@ mod tests {
                         A,
                     }
                 ),
-                Err("want code, class, findings or transparent"),
+                Err("want code, class, findings, remedy or transparent"),
             ),
             (
                 "all is declared",

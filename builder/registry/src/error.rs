@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mosb_image::{Digest, DigestError, Platform, PlatformError, ReferenceError, layer};
 use mosb_trust::SignError;
 use mosb_trust::evaluate::{EvaluationError, NotAccepted};
-use mosb_types::{Diagnostic, ErrorClass};
+use mosb_types::{Diagnostic, ErrorClass, Explained};
 
 use crate::http::BadProxy;
 use crate::transport::request::RegistryMessage;
@@ -107,7 +107,7 @@ pub enum Error {
     Certificate { file: String, cause: String },
     /// A proxy variable that is not a URL.
     #[error("proxy variable {0}")]
-    #[diagnostic(code = "bad-proxy", class = InvalidInput)]
+    #[diagnostic(transparent)]
     Proxy(#[from] BadProxy),
     /// Bytes that are not what their name says.
     #[error(
@@ -214,12 +214,20 @@ pub enum Error {
     TokenServer { image: String, realm: String },
     /// A file with credentials, or a helper, that can't be used. Never holds a credential.
     #[error("{origin}: {cause}")]
-    #[diagnostic(code = "bad-credentials", class = InvalidInput)]
-    Credentials { origin: String, cause: String },
+    #[diagnostic(
+        code = "bad-credentials",
+        class = InvalidInput,
+        remedy = cause.remedy.clone()
+    )]
+    Credentials { origin: String, cause: Explained },
     /// registries.conf.
     #[error("{file}: {cause}")]
-    #[diagnostic(code = "bad-registries-conf", class = InvalidInput)]
-    RegistriesConf { file: String, cause: String },
+    #[diagnostic(
+        code = "bad-registries-conf",
+        class = InvalidInput,
+        remedy = cause.remedy.clone()
+    )]
+    RegistriesConf { file: String, cause: Explained },
     /// A layer of a base that was read.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -229,7 +237,7 @@ pub enum Error {
     Sign { image: String, source: SignError },
     /// An image that was pushed by its digest only, because its evidence can't be attached.
     #[error("{image}: it could not be signed, so no tag was moved: {source}")]
-    #[diagnostic(code = source.code(), class = source.class())]
+    #[diagnostic(code = source.code(), class = source.class(), remedy = source.remedy())]
     NotSigned { image: String, source: Box<Error> },
     /// A tag that others write as well, or whose content is not what was written.
     #[error(
@@ -239,8 +247,12 @@ pub enum Error {
     AttachConflict { image: String },
     /// A `policy.json` that can't be used.
     #[error("{file}: {cause}")]
-    #[diagnostic(code = "bad-signature-policy", class = InvalidInput)]
-    SignaturePolicy { file: String, cause: String },
+    #[diagnostic(
+        code = "bad-signature-policy",
+        class = InvalidInput,
+        remedy = cause.remedy.clone()
+    )]
+    SignaturePolicy { file: String, cause: Explained },
     /// `reject` of a policy.
     #[error(
         "{image}: rejected by {scope:?} of the policy {file}; allow it there, or use another image"
@@ -254,7 +266,7 @@ pub enum Error {
     },
     /// A requirement of a policy that mosb can't evaluate, or whose keys can't be read.
     #[error("{image}: {scope:?} of the policy {file}: {source}")]
-    #[diagnostic(code = "unchecked-policy", class = InvalidInput)]
+    #[diagnostic(transparent)]
     UncheckedPolicy {
         image: String,
         scope: String,

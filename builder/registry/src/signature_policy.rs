@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use mosb_image::ImageRef;
 use mosb_image::signature_policy::{DEFAULT, Requirement, SignaturePolicy, Verdict};
 use mosb_trust::evaluate::PreparedRequirement;
+use mosb_types::Diagnostic as _;
 
 use crate::error::Error;
 use crate::signature_rule::{SignatureRule, read_key};
@@ -79,9 +80,10 @@ impl LoadedPolicy {
 /// # Errors
 /// It can't be read, or is none.
 pub fn read_policy(file: &Path) -> Result<SignaturePolicy, Error> {
-    let wrong = |cause: String| Error::SignaturePolicy { file: file.display().to_string(), cause };
-    let text = std::fs::read(file).map_err(|error| wrong(format!("not readable: {error}")))?;
-    SignaturePolicy::parse(&text).map_err(|error| wrong(error.to_string()))
+    let wrong = |cause| Error::SignaturePolicy { file: file.display().to_string(), cause };
+    let text =
+        std::fs::read(file).map_err(|error| wrong(format!("not readable: {error}").into()))?;
+    SignaturePolicy::parse(&text).map_err(|error| wrong(error.explained()))
 }
 
 /// Reads a `policy.json`, and the keys that it names for this image.

@@ -6,6 +6,7 @@ use mosb_image::signature_policy::{
     KeySource, Requirement, SignatureCheck, SignatureRequirement, SignedIdentity,
 };
 use mosb_image::{Digest, ImageRef};
+use mosb_types::Diagnostic;
 
 use crate::signature::{SignatureProblem, UntrustedSignature};
 use crate::{KeyError, VerifyingKey};
@@ -37,13 +38,16 @@ pub struct AcceptedSignature {
 }
 
 /// A requirement that can't be evaluated. It is never met.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "unchecked-policy", class = InvalidInput)]
 pub enum EvaluationError {
     #[error("it asks for {0}, which mosb can't check; use sigstoreSigned with keys")]
     Unsupported(&'static str),
     #[error("its key {file}: {source}")]
+    #[diagnostic(remedy = source.remedy())]
     Key { file: String, source: KeyError },
     #[error("its key {number}: {source}")]
+    #[diagnostic(remedy = source.remedy())]
     KeyData { number: usize, source: KeyError },
     #[error("its key {file}: not readable: {cause}")]
     Unreadable { file: String, cause: String },

@@ -1,8 +1,11 @@
 //! Why a key can't be used. No variant holds bytes of a key.
 
+use mosb_types::Diagnostic;
+
 use crate::KEY_LIMIT;
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-key", class = InvalidInput)]
 #[non_exhaustive]
 pub enum KeyError {
     #[error("more than {KEY_LIMIT} bytes; no key is that large, give another file")]

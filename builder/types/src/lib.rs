@@ -10,7 +10,7 @@ mod json_object;
 mod secret;
 
 pub use canonical_json::{canonical_json, canonical_value};
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Explained};
 pub use error_class::ErrorClass;
 pub use error_text::{error_text, escape_control};
 pub use finding::Finding;

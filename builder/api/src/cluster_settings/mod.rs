@@ -3,6 +3,7 @@
 mod base_stream;
 mod boot_images;
 mod check;
+mod harmless_annotation;
 mod job;
 mod merged;
 mod proxy;

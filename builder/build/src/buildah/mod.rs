@@ -12,7 +12,6 @@ mod container_build;
 mod error;
 mod files;
 mod leftovers;
-mod os_packages;
 mod own_failure;
 mod push;
 mod read;

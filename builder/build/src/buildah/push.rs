@@ -6,11 +6,17 @@ use super::BuiltImage;
 use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
-use super::os_packages::os_packages;
 use crate::signing::Description;
 use crate::{Built, BuiltLayer, Signing};
+use mosb_image::DiffId;
+use mosb_image::layer::Layer;
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
-use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
+use mosb_image::packages::{Installed, Packages};
+use mosb_image::tree::BaseTree;
+use mosb_registry::base_tree::{Below, compute, extend};
+use mosb_registry::{
+    self as registry, BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target,
+};
 use mosb_trust::spdx::{OsPackages, SbomLayer};
 
 /// Pushes a built image: the layers of the base from its source, the others from the build. With
@@ -107,4 +113,48 @@ pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) ->
         tags: build.tags.clone(),
         protected_tag: Some(build.protected_tag.clone()),
     }
+}
+
+/// The packages of an image that is about to be pushed. `below` is the tree of its base, or of its
+/// prepared base; only the layers above that are read. `None` if they can't be read, because a program
+/// can write what mosb can't read.
+///
+/// # Errors
+/// Layers below that must be read, and that their registry does not return.
+async fn os_packages(
+    build: &ContainerBuild,
+    built: &BuiltImage,
+    below: &BaseTree,
+    push: &PushPlan,
+) -> Result<Option<OsPackages>, registry::Error> {
+    let (image, lower) = (&built.image, &build.lower().config.diff_ids);
+    let above = image.layers.iter().map(|layer| layer.diff_id);
+    let layers = layers(push, lower.iter().copied().take(image.base_layers).chain(above));
+    let (tree, of_base) = if image.base_layers < lower.len() {
+        (compute(push, &layers).await, Packages::default())
+    } else {
+        let of_base = Installed::of(below).packages;
+        let below = Below { tree: below, layers: &layers[..build.layers_below()] };
+        (extend(push, below, &layers).await, of_base)
+    };
+    match tree {
+        Ok(tree) => Ok(Some(OsPackages { installed: Installed::of(&tree), of_base })),
+        Err(registry::Error::Layer(error)) => {
+            tracing::warn!(%error, "the SBOM has no packages, because a layer can't be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The layers of the image, lowest first.
+fn layers(push: &PushPlan, diff_ids: impl Iterator<Item = DiffId>) -> Vec<Layer> {
+    let layer = |(to_push, diff_id): (&BlobToPush, DiffId)| Layer {
+        media_type: to_push.blob.media_type.clone(),
+        digest: to_push.blob.digest,
+        size: to_push.blob.size,
+        diff_id,
+        annotations: to_push.blob.annotations.clone(),
+    };
+    push.blobs.iter().zip(diff_ids).map(layer).collect()
 }

@@ -330,7 +330,7 @@ pub enum Error {
     Start { program: String, source: io::Error },
     /// It ended with an error.
     #[error("{program} {action} ended with {status}; its last output:\n{last}")]
-    #[diagnostic(code = "program-failed", class = Rejected)]
+    #[diagnostic(code = "program-failed", class = Rejected, remedy = None)]
     Failed {
         program: String,
         action: String,
@@ -340,7 +340,7 @@ pub enum Error {
     },
     /// It did not end in time, and was killed.
     #[error("{program} {action} did not end within {} s and was killed; its last output:\n{last}", limit.as_secs())]
-    #[diagnostic(code = "program-timed-out", class = Transient)]
+    #[diagnostic(code = "program-timed-out", class = Transient, remedy = None)]
     TimedOut {
         program: String,
         action: String,

@@ -147,7 +147,7 @@ pub enum Error {
     },
     /// A proxy variable that is not a URL.
     #[error("proxy variable {0}")]
-    #[diagnostic(code = "bad-proxy", class = InvalidInput)]
+    #[diagnostic(transparent)]
     ProxyVariable(#[from] BadProxy),
     /// `--ca`.
     #[error("--ca: no certificate in it; give a file with CAs in PEM")]

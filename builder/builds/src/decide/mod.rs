@@ -18,6 +18,7 @@
 //! | `existing_image` | whether a direct build needs no workload, as the registry has its image |
 //! | `start_workload` | which objects are created before a workload |
 //! | `finish_attempt` | the result of a build, from the end of its workload |
+//! | `base_tree` | which tree of its base a build records, and which one its image is of |
 //! | `promotion` | whether the image of a build comes into service |
 //! | `signing` | whether an image is signed, or must be before its build ends |
 //! | `own_checks` | which Jobs of own checks are due, and what they found |
@@ -35,6 +36,7 @@ mod after_seeding;
 mod annotations;
 mod archive_logs;
 mod attempt_failure;
+mod base_tree;
 mod component;
 mod create_build;
 mod desired_build;

@@ -5,6 +5,7 @@
 //! only in Secrets, and each container can read only those that it needs.
 
 mod check_job;
+mod check_progress;
 mod input;
 mod inputs;
 mod job;
@@ -23,7 +24,8 @@ mod security_context_constraints;
 mod template;
 mod volume;
 
-pub use check_job::{CheckProgress, CheckRequest, is_check_job, observe_check};
+pub use check_job::{CheckRequest, is_check_job};
+pub use check_progress::{CheckProgress, observe_check};
 pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
 pub use job::job;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
-use mosb_types::JsonObject;
+use mosb_types::{Diagnostic, JsonObject};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
@@ -60,7 +60,8 @@ pub struct Verdict<'p> {
 }
 
 /// A policy that can't be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-signature-policy", class = InvalidInput)]
 pub enum PolicyError {
     /// More bytes than a policy has.
     #[error("more than {LIMIT} bytes; no policy is that large")]

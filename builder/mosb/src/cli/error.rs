@@ -81,7 +81,7 @@ pub enum Error {
     #[diagnostic(code = "no-config-layer", class = InvalidInput)]
     NoConfigLayer { image: String },
     #[error("{file}: {source}")]
-    #[diagnostic(code = "bad-key", class = InvalidInput)]
+    #[diagnostic(transparent)]
     Key {
         /// The file, or `env:NAME`.
         file: String,

@@ -60,15 +60,13 @@ impl Failure {
     /// already is left out.
     pub fn message(&self) -> String {
         let mut message = error_text(&*self.0);
+        let remedy = self.0.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
         let mut source = self.0.source();
         while let Some(cause) = source {
             let text = error_text(cause);
             if !message.contains(&text) {
-                // The cause belongs before the remedy, which follows the last semicolon.
-                message = match message.rsplit_once("; ") {
-                    Some((object, remedy)) => format!("{object}: {text}; {remedy}"),
-                    None => format!("{message}: {text}"),
-                };
+                let before_remedy = message.strip_suffix(&remedy).unwrap_or(&message).len();
+                message.insert_str(before_remedy, &format!(": {text}"));
             }
             source = cause.source();
         }

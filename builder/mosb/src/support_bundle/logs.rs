@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::Bundle;
-use super::collect::{REQUEST_TIME, REQUESTS, Scope, name};
+use super::scope::{REQUEST_TIME, REQUESTS, Scope, name};
 use mosb_api::labels;
 use mosb_controller::builds::{self, LogLine};
 use mosb_controller::kinds;

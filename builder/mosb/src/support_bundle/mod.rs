@@ -3,7 +3,8 @@
 //! | file | does |
 //! | --- | --- |
 //! | `redaction` | object of the API → what a bundle has of it |
-//! | `collect` | reads objects and versions of a cluster |
+//! | `scope` | which objects of a cluster are read, and the requests for them |
+//! | `collect` | objects and versions of a cluster → bundle |
 //! | `logs` | reads logs |
 //!
 //! Invariant: no file has a secret. `redaction` keeps only the listed parts of objects; here, all
@@ -15,6 +16,8 @@ pub mod collect;
 mod logs;
 #[cfg(feature = "cluster")]
 mod redaction;
+#[cfg(feature = "cluster")]
+pub mod scope;
 
 use std::collections::BTreeMap;
 

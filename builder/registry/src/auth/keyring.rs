@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::auth::credentials::{CredentialEntry, CredentialsError, DockerConfig, Login};
 use crate::auth::login_key::normal_host;
 use crate::error::Error;
-use mosb_types::Secret;
+use mosb_types::{Diagnostic as _, Explained, Secret};
 
 /// Logins that are handed over and lie in no file, and what messages call them.
 #[derive(Debug, Clone)]
@@ -126,7 +126,7 @@ impl Keyring {
                 Err(e) => {
                     return Err(Error::Credentials {
                         origin: path.display().to_string(),
-                        cause: format!("credentials not readable: {e}"),
+                        cause: format!("credentials not readable: {e}").into(),
                     });
                 }
             };
@@ -175,7 +175,7 @@ impl Keyring {
 }
 
 fn unusable(origin: &str, error: &CredentialsError) -> Error {
-    Error::Credentials { origin: origin.to_owned(), cause: error.to_string() }
+    Error::Credentials { origin: origin.to_owned(), cause: error.explained() }
 }
 
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -197,7 +197,7 @@ struct HelperAnswer {
 /// JSON on stdout. Not by way of `exec`: a helper needs stdin and all of the user's environment (a
 /// key ring's socket, a cloud's variables), and what it says to stdout is a secret.
 async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
-    let broken = |cause: String| Error::Credentials { origin: program.to_owned(), cause };
+    let broken = |cause| Error::Credentials { origin: program.to_owned(), cause };
     // Credentials for Docker Hub have the key of its address of 2013.
     let server = match normal_host(host) {
         "docker.io" => "https://index.docker.io/v1/",
@@ -211,7 +211,8 @@ async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
         .kill_on_drop(true)
         .spawn()
         .map_err(|e| {
-            broken(format!("can't be run: {e}; install it or take it out of the docker config"))
+            let remedy = "install it or take it out of the docker config";
+            broken(Explained::new(format!("can't be run: {e}"), remedy))
         })?;
     let mut stdin = child.stdin.take().expect("stdin is piped above");
     let stdout = child.stdout.take().expect("stdout is piped above");
@@ -226,17 +227,21 @@ async fn ask_helper(program: &str, host: &str) -> Result<Option<Login>, Error> {
     };
     let (answer, status) = tokio::time::timeout(HELPER_TIME, talk)
         .await
-        .map_err(|_| broken(format!("no answer within {} s", HELPER_TIME.as_secs())))?
-        .map_err(|e| broken(format!("not readable: {e}")))?;
+        .map_err(|_| broken(format!("no answer within {} s", HELPER_TIME.as_secs()).into()))?
+        .map_err(|e| broken(format!("not readable: {e}").into()))?;
     if !status.success() {
         let said = String::from_utf8_lossy(&answer);
         if said.contains("credentials not found") {
             return Ok(None);
         }
-        return Err(broken(format!("ended with {status}; run it by hand to see why")));
+        return Err(broken(Explained::new(
+            format!("ended with {status}"),
+            "run it by hand to see why",
+        )));
     }
-    let answer: HelperAnswer = serde_json::from_slice(&answer)
-        .map_err(|_| broken("its answer is not the JSON of a credential helper".to_owned()))?;
+    let answer: HelperAnswer = serde_json::from_slice(&answer).map_err(|_| {
+        broken("its answer is not the JSON of a credential helper".to_owned().into())
+    })?;
     Ok(match (&*answer.username, answer.secret) {
         (_, secret) if secret.is_empty() => None,
         ("<token>", secret) => Some(Login::Identity(Secret::new(secret))),

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use mosb_types::Secret;
+use mosb_types::{Diagnostic, Secret};
 
 /// The variables, as `cli` read them (upper case first, then lower). They may hold a password.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +21,9 @@ pub struct ProxyVariables {
 }
 
 /// A proxy that is not a URL, by the variable that names it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
 #[error("{0}: not a proxy's URL; write http://host:port")]
+#[diagnostic(code = "bad-proxy", class = InvalidInput)]
 pub struct BadProxy(pub &'static str);
 
 /// The parsed variables.

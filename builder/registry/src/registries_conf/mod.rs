@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use mosb_image::RepoRef;
+use mosb_types::Explained;
 
 use crate::auth::login_key::path_in_registry;
 use crate::error::Error;
@@ -128,7 +129,10 @@ impl RegistriesConf {
         if raw.version_1.is_some() {
             return Err(wrong(
                 file,
-                "version 1 ([registries.search] and the like); write [[registry]] entries, as version 2 has them".to_owned(),
+                Explained::new(
+                    "version 1 ([registries.search] and the like)",
+                    "write [[registry]] entries, as version 2 has them",
+                ),
             ));
         }
         for mut new in raw.registries {
@@ -227,12 +231,13 @@ fn blocked(repo: &RepoRef, registry: &Registry) -> Error {
 
 /// Prefixes and locations are read as containers' tools read them: slashes at the end mean nothing,
 /// and a URI scheme is an error.
-fn without_slashes(place: &mut String) -> Result<(), String> {
+fn without_slashes(place: &mut String) -> Result<(), Explained> {
     place.truncate(place.trim_end_matches('/').len());
     for scheme in ["https://", "http://"] {
         if let Some(rest) = place.strip_prefix(scheme) {
-            return Err(format!(
-                "{place:?} has a URI scheme, which is not taken here; write {rest:?}"
+            return Err(Explained::new(
+                format!("{place:?} has a URI scheme, which is not taken here"),
+                format!("write {rest:?}"),
             ));
         }
     }
@@ -252,8 +257,8 @@ pub fn covers(prefix: &str, name: &str) -> Option<usize> {
     (rest.is_empty() || rest.starts_with('/')).then_some(prefix.len())
 }
 
-fn wrong(file: &Path, cause: String) -> Error {
-    Error::RegistriesConf { file: file.display().to_string(), cause }
+fn wrong(file: &Path, cause: impl Into<Explained>) -> Error {
+    Error::RegistriesConf { file: file.display().to_string(), cause: cause.into() }
 }
 
 #[cfg(test)]

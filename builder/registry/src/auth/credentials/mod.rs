@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 pub use crate::auth::login_key::covers;
 use crate::auth::login_key::{covered, normal_host, normal_key};
-use mosb_types::Secret;
+use mosb_types::{Diagnostic, Secret};
 
 /// How to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,8 @@ pub enum CredentialEntry<'a> {
 }
 
 /// Why a file, or an entry of it, can't be used. Never quotes a login.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Diagnostic)]
+#[diagnostic(code = "bad-credentials", class = InvalidInput)]
 #[non_exhaustive]
 pub enum CredentialsError {
     /// Not JSON of the wanted form; where, not what.

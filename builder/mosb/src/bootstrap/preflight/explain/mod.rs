@@ -13,14 +13,10 @@ pub(super) fn explain(kind: Kind, error: &Error, host: &str, remedies: Remedies)
     let remedy = remedy(&kind, error, host, remedies);
     let (message, remedy) = match (message, remedy) {
         (Some(message), Some(remedy)) => (message, remedy),
-        // The error's own text: object and cause, then the remedy after the last semicolon.
         (message, remedy) => {
-            let text = error.to_string();
-            let (own_message, own_remedy) = match text.rsplit_once("; ") {
-                Some((message, remedy)) => (message.to_owned(), remedy.to_owned()),
-                None => (text, "mend it".to_owned()),
-            };
-            (message.unwrap_or(own_message), remedy.unwrap_or(own_remedy))
+            let own = error.explained();
+            let own_remedy = || own.remedy.unwrap_or_else(|| "mend it".to_owned());
+            (message.unwrap_or(own.cause), remedy.unwrap_or_else(own_remedy))
         }
     };
     let outcome = if is_permanent(error) { Outcome::Failed } else { Outcome::Unknown };
