@@ -6,12 +6,11 @@ use super::BuiltImage;
 use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
-use super::os_packages::os_packages;
-use crate::signing::Description;
+use super::os_packages::{layers, os_packages};
+use crate::signing::{ConfigLayer, Description};
 use crate::{Built, BuiltLayer, Signing};
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
-use mosb_trust::spdx::{OsPackages, SbomLayer};
 
 /// Pushes a built image: the layers of the base from its source, the others from the build. With
 /// `signing`, the image is signed and described before its tags name it.
@@ -30,11 +29,19 @@ pub async fn push(
     let push_plan = push_plan(build, built, base);
     let evidence = match signing {
         Some(signing) => {
+            let layers = layers(build, built, &push_plan);
             let packages = match signing.below {
-                Some(below) => os_packages(build, built, below, &push_plan).await?,
+                Some(below) => os_packages(build, built, below, (&push_plan, &layers)).await?,
                 None => None,
             };
-            let description = description(build, built, packages);
+            let config = build.configs.as_ref().and_then(ConfigsImage::layer);
+            let config = config.map(|layer| {
+                // Of the layers, only the files in that of the config are known.
+                ConfigLayer { diff_id: layer.diff_id, files: build.config_files.clone() }
+            });
+            let below = &build.lower().config.diff_ids[..build.layers_below()];
+            let origin = build.origin.clone();
+            let description = Description::of_layers(origin, below, config, &layers, packages);
             let config = &built.image.config;
             Some(signing.of_push(target, &push_plan, config, description).await)
         }
@@ -51,27 +58,6 @@ pub async fn push(
     let above = built.image.layers.iter().map(layer);
     let layers = of_config.into_iter().chain(above).collect();
     Ok(Built::after_push(&push_plan, evidence, pushed, layers, Duration::ZERO, began.elapsed()))
-}
-
-/// Of the layers, only the files in that of the config are known.
-fn description(
-    build: &ContainerBuild,
-    built: &BuiltImage,
-    packages: Option<OsPackages>,
-) -> Description {
-    let mut origin = build.origin.clone();
-    let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
-    let mut of_config = of_config
-        .map(|layer| SbomLayer { digest: layer.digest, files: build.config_files.clone() });
-    // The administrator's Containerfile may make the image of something else.
-    if built.image.base_layers < build.lower().config.diff_ids.len() {
-        origin.bases.clear();
-        of_config = None;
-    }
-    let above = built.image.layers.iter();
-    let above = above.map(|layer| SbomLayer { digest: layer.digest, files: None });
-    let layers = of_config.into_iter().chain(above).collect();
-    Description { origin, layers, packages }
 }
 
 /// The plan for pushing a built image, with the source of each blob.
