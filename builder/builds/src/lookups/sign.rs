@@ -153,12 +153,9 @@ async fn describe(
         ImageKind::PreparedBase { tree, base_tree } => {
             let prepared = prepared_of(resolver, lookup, &draft)?;
             let base = &prepared.request.base;
-            let pull = async |tree: Option<Digest>, of: Digest| {
-                recorded_tree_of(context, &push.pinned(tree?), &of, image).await
-            };
-            let packages = pull(tree, image.digest()).await.map(|tree| Installed::of(&tree));
-            let of_base = pull(base_tree, base.manifest_digest).await;
-            let of_base = of_base.map(|tree| Installed::of(&tree).packages);
+            let of_base = packages_in(context, lookup, base_tree, &base.manifest_digest).await;
+            let of_base = of_base.map(|installed| installed.packages);
+            let packages = packages_in(context, lookup, tree, &image.digest()).await;
             let packages = packages.map(|installed| OsPackages { installed, of_base });
             let (origin, below) = (prepared.origin(), &base.config.diff_ids);
             return Ok(Description::of_layers(origin, below, None, &layers, packages));
@@ -199,6 +196,18 @@ async fn describe(
         Description::of_layers(plan.origin(), below, None, &layers, None)
     };
     Ok(blocking(planning).await)
+}
+
+/// The packages in the tree of an image, if a build recorded it.
+async fn packages_in(
+    context: PlanContext<'_>,
+    lookup: &SignLookup,
+    tree: Option<Digest>,
+    of: &Digest,
+) -> Option<Installed> {
+    let tree = lookup.plan.push.pinned(tree?);
+    let tree = recorded_tree_of(context, &tree, of, &lookup.image).await?;
+    Some(Installed::of(&tree))
 }
 
 /// What is known of an image with these layers; `None` if it is not the one that was made here, or is
