@@ -10,12 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::cluster_signatures::{Keys, SECRET, descriptions};
 use crate::test_cluster::{Cluster, FAILS, SOON, state};
 use mosb_tests::{Finished, Node, condition, finish, limited};
 
 const RUNS: &str = "FROM configs AS final\nRUN echo ran > /etc/ran\n";
 
-/// The same story as with Jobs, and neither a Job nor a pod of ours.
+/// The same story as with Jobs, and neither a Job nor a pod of ours. The controller signs the images.
 #[test]
 #[ignore = "make test-all: the API and its builder are stand-ins"]
 fn images_are_built_by_openshift() {
@@ -27,7 +28,9 @@ fn images_are_built_by_openshift() {
         condition(crd, "Established")
     });
     let builders = ["Job", "openshift-image-builder"];
-    cluster.settings_with(&json!({ "builders": builders }));
+    cluster.settings_with(&json!({ "builders": builders, "signing": { "secret": SECRET } }));
+    let keys = Keys::new(&["os.key"]);
+    keys.give(&cluster, "os.key");
     let rendered = cluster.render("one");
     cluster.opt_in_by("openshift-image-builder", None);
     let is_over = AtomicBool::new(false);
@@ -48,6 +51,15 @@ fn images_are_built_by_openshift() {
             build["status"]["builder"],
             json!({ "imageBuilderType": "openshift-image-builder" })
         );
+        // The one tag that it has.
+        let tagged = format!("{}:{rendered}", cluster.push);
+        let manifest = keys.verified(&cluster, &tagged, "os.key").expect("it is signed");
+        assert_eq!(manifest["signatures"].as_array().unwrap().len(), 1, "{manifest:#}");
+        assert_eq!(manifest["signatures"][0]["identity"], tagged, "{manifest:#}");
+        let found = descriptions(&manifest);
+        for part in ["SPDX-2.3", "by https://mosb.dev/builder/controller, of "] {
+            assert!(found.iter().any(|one| one.contains(part)), "{part}: {found:?}");
+        }
         // Who looks once knows what the cluster serves, too.
         let status = cluster.mosb(&["status"]).ok().text();
         assert!(status.contains(&pool) && !status.contains("build.openshift.io"), "{status}");
@@ -60,6 +72,7 @@ fn images_are_built_by_openshift() {
         let second = cluster.image_after(&first);
         assert_eq!(cluster.file(&second, "/etc/ran"), "ran\n");
         assert_eq!(cluster.file(&second, "/etc/story"), "one");
+        assert!(keys.verified(&cluster, &second, "os.key").is_some(), "{second}");
 
         // Which can fail; the Build stays.
         cluster.opt_in(Some(FAILS));

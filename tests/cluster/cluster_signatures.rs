@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use crate::image_promotion::{annotate, wait_condition};
 use crate::test_cluster::build_pod::recorded;
 use crate::test_cluster::{BUILD, Cluster, SOON, state};
-use mosb_tests::{Finished, Layout, Mosb, build_fixture, wait};
+use mosb_tests::{Compression, Finished, Layout, Mosb, Tree, build_fixture, wait};
 
 /// The Secret with the key of the controller.
-const SECRET: &str = "os-signing-key";
+pub const SECRET: &str = "os-signing-key";
 
 /// Keys for signatures, and the program that makes and uses them.
-struct Keys {
+pub struct Keys {
     mosb: Mosb,
 }
 
 impl Keys {
-    fn new(names: &[&str]) -> Self {
+    pub fn new(names: &[&str]) -> Self {
         let keys = Self { mosb: Mosb::new() };
         for name in names {
             keys.mosb.run(["keys", "new", &keys.file(name)]).ok();
@@ -36,8 +36,13 @@ impl Keys {
     }
 
     /// Gives the controller this key.
-    fn give(&self, cluster: &Cluster, name: &str) {
-        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": SECRET },
+    pub fn give(&self, cluster: &Cluster, name: &str) {
+        self.give_as(cluster, SECRET, name);
+    }
+
+    /// The same, in another Secret.
+    fn give_as(&self, cluster: &Cluster, secret: &str, name: &str) {
+        let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret },
             "stringData": { "cosign.key": self.text(name) } });
         cluster.namespace.apply(&secret.to_string());
     }
@@ -57,15 +62,62 @@ impl Keys {
         self.run(cluster, &["sign", image, "--sign-key", &self.file("os.key")]).ok();
     }
 
+    /// Of two images, each is signed by its own key, and not by that of the other.
+    #[track_caller]
+    fn assert_signed_by(&self, cluster: &Cluster, images: [(&String, &str); 2]) {
+        for (image, own) in images {
+            for (_, key) in images {
+                let found = self.verified(cluster, image, key);
+                assert_eq!(found.is_some(), key == own, "{image} by {key}");
+            }
+        }
+    }
+
     /// What is attached to an image, if this key accepts it.
-    fn verified(&self, cluster: &Cluster, image: &str, key: &str) -> Option<Value> {
+    pub fn verified(&self, cluster: &Cluster, image: &str, key: &str) -> Option<Value> {
         let key = self.file(&format!("{key}.pub"));
         let finished = self.run(cluster, &["verify", image, "--key", &key, "-o", "json"]);
         (finished.code() == Some(0)).then(|| finished.json()["manifests"][0].clone())
     }
+
+    /// Makes an image that the controller made and signed by hand, with the key `hand.key`: it is the
+    /// same image, and has the same SBOM.
+    #[track_caller]
+    fn assert_same_sbom(&self, cluster: &Cluster, image: &str, rendered: &str, more: &[&str]) {
+        let config = cluster.node.get(&format!("machineconfig/{rendered}"));
+        let (file, key) = (self.file(&format!("{rendered}.json")), self.file("hand.key"));
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut words = vec!["build", &*file, "--output", &*cluster.push, "--sign-key", &*key];
+        words.extend(["--build-on=every-config", "-ojson"]);
+        words.extend(more);
+        let built = self.run(cluster, &words).ok().json();
+        assert_eq!(built["image"], image);
+        let sboms = sboms(cluster, image);
+        let [controllers, by_hand] = &sboms[..] else { panic!("{sboms:#?}") };
+        assert_eq!(controllers, by_hand);
+        assert!(!controllers["files"].as_array().unwrap().is_empty(), "{controllers:#}");
+    }
 }
 
-fn descriptions(manifest: &Value) -> Vec<String> {
+/// The SPDX documents that are attached to an image in the push repository, the oldest first.
+fn sboms(cluster: &Cluster, image: &str) -> Vec<Value> {
+    let registry = cluster.node.registry();
+    let (_, digest) = image.split_once('@').unwrap();
+    let tag = format!("{}.att", digest.replace(':', "-"));
+    let read = |digest: &str| -> Value { serde_json::from_reader(registry.blob(digest)).unwrap() };
+    let manifest = read(&registry.tagged(&cluster.pool, &tag));
+    let layers = manifest["layers"].as_array().unwrap().iter();
+    let sboms =
+        layers.filter(|it| it["annotations"]["predicateType"] == "https://spdx.dev/Document");
+    let document = |layer: &Value| {
+        let envelope = read(layer["digest"].as_str().unwrap());
+        let statement = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
+        serde_json::from_slice::<Value>(&statement).unwrap()["predicate"].clone()
+    };
+    sboms.map(document).collect()
+}
+
+pub fn descriptions(manifest: &Value) -> Vec<String> {
     let attestations = manifest["attestations"].as_array().unwrap().iter();
     attestations.map(|it| it["description"].as_str().unwrap_or_default().to_owned()).collect()
 }
@@ -78,11 +130,15 @@ fn blocked(cluster: &Cluster) -> Option<String> {
     Some(blocked?["message"].as_str().unwrap().to_owned())
 }
 
-/// Pushes a base under a tag of its own, and returns its name with the tag, and its digest.
+/// Pushes a base with a package under a tag of its own, and returns its name with the tag, and its digest.
 fn push_base(cluster: &Cluster, version: &str) -> (String, String) {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::create(&folder.path().join("base"));
-    let image = build_fixture::base().label("org.opencontainers.image.version", version);
+    let package =
+        "Package: bash\nStatus: install ok installed\nVersion: 5.2\nArchitecture: amd64\n";
+    let packages = Tree::new().file("var/lib/dpkg/status", 0o644, package).tar();
+    let image = build_fixture::base().layer(Compression::Plain, packages);
+    let image = image.label("org.opencontainers.image.version", version);
     let digest = layout.put("base", &image);
     let registry = cluster.node.registry();
     let name = format!("{}-base:{version}", cluster.pool);
@@ -133,9 +189,10 @@ fn a_base_is_built_on_once_it_is_signed() {
 #[test]
 fn the_controller_signs_images_before_they_serve() {
     let mut cluster = Cluster::new("signed");
-    let keys = Keys::new(&["first.key", "second.key"]);
+    let keys = Keys::new(&["first.key", "second.key", "hand.key"]);
     cluster.settings_with(&json!({ "signing": { "secret": SECRET } }));
-    let rendered = cluster.render("one");
+    let (base, _) = push_base(&cluster, "1");
+    let rendered = cluster.render_on(&base, "one");
     cluster.opt_in(None);
     cluster.start();
 
@@ -171,6 +228,8 @@ fn the_controller_signs_images_before_they_serve() {
         assert!(has("SPDX-2.3") && has(" files"), "of a direct build, files are listed: {found:?}");
         assert!(has("by https://mosb.dev/builder/controller, of ") && has(&rendered), "{found:?}");
     }
+    keys.assert_same_sbom(&cluster, &first, &rendered, &[]);
+    assert!(sboms(&cluster, &first)[0].to_string().contains("/bash@5.2?"));
     let shown = cluster.mosb(&["builds", &cluster.pool, "-o", "json"]).ok().json();
     assert_eq!(shown["builds"][0]["signed"], annotations["mosb.dev/signed"]);
     assert!(!cluster.log().contains("PRIVATE KEY"));
@@ -179,27 +238,73 @@ fn the_controller_signs_images_before_they_serve() {
     keys.give(&cluster, "second.key");
     cluster.render("two");
     let second = cluster.image_after(&first);
-    for (image, key, is_accepted) in [
-        (&first, "first.key", true),
-        (&first, "second.key", false),
-        (&second, "first.key", false),
-        (&second, "second.key", true),
-    ] {
-        let found = keys.verified(&cluster, image, key);
-        assert_eq!(found.is_some(), is_accepted, "{image} by {key}");
+    keys.assert_signed_by(&cluster, [(&first, "first.key"), (&second, "second.key")]);
+
+    // With a key that can't be used, an image comes into service unsigned if that is set.
+    let optional = json!({ "signing": { "secret": "missing", "required": false } });
+    cluster.settings_with(&optional);
+    cluster.render("three");
+    let third = cluster.image_after(&second);
+    let message = wait_condition(&cluster, "ImageSigned", "False", "NotSigned");
+    let build = cluster.current();
+    assert_eq!(state(&build), "Succeeded", "{build:#}");
+    let annotations = &build["metadata"]["annotations"];
+    let noted = annotations["mosb.dev/not-signed"].as_str().unwrap();
+    for text in [&*message, noted] {
+        let is_the_cause = text.starts_with("no-signing-key: ") && text.contains("/missing: there");
+        assert!(is_the_cause, "{text}");
+    }
+    assert_eq!(annotations["mosb.dev/signed"], Value::Null, "{annotations:#}");
+    let name = build["metadata"]["name"].as_str().unwrap();
+    cluster.assert_events(&[("MachineOSBuild", "ImageNotSigned")]);
+    assert_eq!(blocked(&cluster), None);
+    let shown = cluster.mosb(&["builds", &cluster.pool, "-o", "json"]).ok().json();
+    let shown = shown["builds"].as_array().unwrap().iter().find(|build| build["build"] == name);
+    assert_eq!(shown.unwrap()["signed"], Value::Null, "{shown:#?}");
+    for key in ["first.key", "second.key"] {
+        assert!(keys.verified(&cluster, &third, key).is_none(), "{third} by {key}");
+    }
+}
+
+#[test]
+fn each_pool_signs_with_its_own_key() {
+    let mut cluster = Cluster::new("signed-pools");
+    let keys = Keys::new(&["all.key", "own.key"]);
+    keys.give(&cluster, "all.key");
+    keys.give_as(&cluster, "own-signing-key", "own.key");
+    cluster.settings_with(&json!({ "signing": { "secret": SECRET } }));
+    let own = format!("{}-own", cluster.pool);
+    cluster.create_pool(&own);
+    let rendered = cluster.render("one");
+    let rendered = cluster.rename(&rendered, &own);
+    cluster.pool_wants(&own, &rendered);
+    for pool in [&cluster.pool, &own] {
+        cluster.opt_in_pool(pool, None);
+    }
+    let annotations = json!({ "mosb.dev/signing-secret": "own-signing-key" });
+    let annotated = json!({ "metadata": { "annotations": annotations } });
+    cluster.patch(&format!("machineosconfig/{own}"), &annotated);
+    cluster.start();
+
+    let images = [cluster.pool_image(&cluster.pool, ""), cluster.pool_image(&own, "")];
+    let [of_all, of_own] = &images;
+    keys.assert_signed_by(&cluster, [(of_all, "all.key"), (of_own, "own.key")]);
+    for kind in ["machineosconfig", "machineconfigpool"] {
+        cluster.node.kubectl(&["delete", kind, &own, "--wait=false"]).ok();
     }
 }
 
 #[test]
 fn a_prepared_base_is_signed_before_it_is_used() {
     let mut cluster = Cluster::new("signed-prepared");
-    let keys = Keys::new(&["os.key"]);
+    let keys = Keys::new(&["os.key", "hand.key"]);
     keys.give(&cluster, "os.key");
     let mut settings = policy(&cluster.push, &keys.text("os.key.pub"));
     settings["signing"] = json!({ "secret": SECRET });
     cluster.settings_with(&settings);
     cluster.render("one");
-    cluster.opt_in(Some("FROM base\nRUN touch /usr/share/prepared\n"));
+    let instructions = "FROM base\nRUN touch /usr/share/prepared\n";
+    cluster.opt_in(Some(instructions));
     cluster.start();
 
     // The pod that makes it can't use it, and another one does.
@@ -217,10 +322,14 @@ fn a_prepared_base_is_signed_before_it_is_used() {
     assert_eq!(build["metadata"]["annotations"]["mosb.dev/attempt"], "2", "{build:#}");
 
     // The next config is built on it.
-    cluster.render("two");
+    let rendered = cluster.render("two");
     let second = cluster.image_after(&first);
     assert!(keys.verified(&cluster, &second, "os.key").is_some());
     assert_eq!(cluster.builds().len(), 2);
+    let containerfile = keys.file("Containerfile");
+    std::fs::write(&containerfile, instructions).unwrap();
+    let more = ["--containerfile", &containerfile, "--prepared", &prepared];
+    keys.assert_same_sbom(&cluster, &second, &rendered, &more);
 }
 
 /// Waits until the newest image is out of service because it has no signature; its build and digest.

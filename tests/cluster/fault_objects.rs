@@ -168,7 +168,7 @@ fn secrets(hostile: &mut Hostile<'_>) {
     hostile.opt_in("hostile-secret", ends::ONE, |config| {
         config["spec"]["renderedImagePushSecret"]["name"] = json!("opaque");
     });
-    hostile.is_blocked("hostile-secret", "Problem", &["secret opaque", "Opaque"]);
+    hostile.is_blocked("hostile-secret", "InvalidInput", &["secret opaque", "Opaque"]);
     hostile.make_good("opaque");
     hostile.serves("hostile-secret");
 
@@ -231,7 +231,7 @@ fn rendered_configs(hostile: &mut Hostile<'_>) {
     hostile.until("hostile-broken", false, "a Job that runs", Pool::runs);
     let name = "rendered-hostile-broken-00000000000000000000000000000bad";
     cluster.wants("hostile-broken", name, &json!({ "ignition": { "version": "9.9.9" } }));
-    hostile.is_blocked("hostile-broken", "Problem", &[name, "9.9.9"]);
+    hostile.is_blocked("hostile-broken", "InvalidInput", &[name, "9.9.9"]);
     let is_over = |pool: &Pool| pool.runners.is_empty();
     hostile.until("hostile-broken", false, "no Job for the superseded config", is_over);
     cluster.renders("hostile-broken", ends::ONE);

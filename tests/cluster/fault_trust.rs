@@ -78,7 +78,7 @@ fn a_pool_pulls_with_its_own_secret_only() {
         cluster.change(&ours("machineosconfigs", pool), &wants);
         let blocked = hostile.is_blocked(
             pool,
-            "Problem",
+            "InvalidInput",
             &[TEAMS, "mosb.dev/pull-secret=true", "pullSecrets"],
         );
         assert_eq!(blocked.config["status"]["currentImagePullSpec"], image);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use mosb_api::ClusterSettings;
 use mosb_tests::parts::HELM_TEMPLATE;
 use mosb_tests::{Finished, finish, limited, programs, repository, run};
 
@@ -87,6 +88,7 @@ fn the_chart_with_more_is_the_overlay() {
     for (folder, values) in [
         ("rollout", json!({"rollout": true})),
         ("boot-images", json!({"bootImages": true})),
+        ("signing", json!({"config": {"signing": {"secret": "os-signing-key"}}})),
         ("rollout-hosted", json!({"rollout": true, "hostedControlPlane": true})),
     ] {
         let chart = rendered(&values);
@@ -126,6 +128,21 @@ fn the_charts_server_of_configs_is_its_manifests() {
 }
 
 #[test]
+fn settings_for_signatures_are_valid() {
+    let key = key("ConfigMap", "mosb-config");
+    let settings = |objects: Objects| {
+        let text = objects[&key]["data"]["config.yaml"].as_str().unwrap().to_owned();
+        ClusterSettings::parse(&text).unwrap()
+    };
+    let in_docs = settings(kustomized_in_docs("signing.md", "### Install with signatures"));
+    let policy = in_docs.signature_policy.clone().unwrap();
+    assert_eq!(in_docs.signing.secret.as_deref(), Some("os-signing-key"));
+    let signing = json!({"secret": "os-signing-key"});
+    let of_chart = rendered(&json!({"config": {"signing": signing, "signaturePolicy": policy}}));
+    assert_eq!(settings(of_chart), in_docs);
+}
+
+#[test]
 fn values_change_only_what_they_name() {
     let default = rendered(&json!({}));
     let changed = rendered(&json!({
@@ -152,6 +169,11 @@ fn values_change_only_what_they_name() {
         ("a value that there is not", json!({"imagePullSecrets": []}), "imagePullSecrets"),
         ("another type", json!({"render": "yes"}), "render"),
         ("no image", json!({"image": ""}), "image"),
+        (
+            "a policy that is not text",
+            json!({"config": {"signaturePolicy": {"default": []}}}),
+            "signaturePolicy",
+        ),
         ("what has a value of its own", json!({"container": {"image": "a"}}), "image"),
     ];
     for (what, values, part) in wrong {

@@ -60,13 +60,9 @@ fn a_pool_moves_to_another_base_and_back() {
     assert_eq!(cluster.file(&changed, "/etc/story"), "two");
 
     // Another pool has the first base meanwhile. The tree of each base is known.
-    cluster.pool_wants(&stays, &rename(&cluster, &on_first, &stays));
+    cluster.pool_wants(&stays, &cluster.rename(&on_first, &stays));
     cluster.opt_in_pool(&stays, None);
-    let other = cluster.node.wait(&format!("machineosconfig/{stays}"), BUILD, |one| {
-        one["status"]["currentImagePullSpec"].is_string()
-    });
-    let other = other["status"]["currentImagePullSpec"].as_str().unwrap();
-    assert_on(&cluster, other, PlainBase::First);
+    assert_on(&cluster, &cluster.pool_image(&stays, ""), PlainBase::First);
     let trees = cluster.namespace.get("configmap/mosb-base-trees");
     assert_eq!(trees["data"].as_object().unwrap().len(), 2, "{trees:#}");
     for kind in ["machineosconfig", "machineconfigpool"] {
@@ -80,16 +76,6 @@ fn a_pool_moves_to_another_base_and_back() {
     assert_eq!((back, cluster.builds().len()), (first.clone(), builds));
 
     no_image_is_built_on_a_bad_base(&cluster, &first, &on_first);
-}
-
-/// The rendered config of another pool with the same content.
-fn rename(cluster: &Cluster, rendered: &str, pool: &str) -> String {
-    let mut config = cluster.node.get(&format!("machineconfig/{rendered}"));
-    let name = rendered.replace(&cluster.pool, pool);
-    let annotations = config["metadata"]["annotations"].clone();
-    config["metadata"] = json!({ "name": name, "annotations": annotations });
-    cluster.node.apply(&config.to_string());
-    name
 }
 
 /// The image in service stays, and the pool says why there is no other.

@@ -11,9 +11,8 @@ use mosb_image::media_type::OCI_LAYER_GZIP;
 use mosb_image::overlay::LayerEntry;
 use mosb_plan::plan::BuildPlan;
 use mosb_registry::{BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target};
-use mosb_trust::spdx::{OsPackages, SbomLayer};
 
-use super::signing::Description;
+use super::signing::ConfigDescription;
 use super::{Built, BuiltLayer, Error, Signing};
 
 /// An image in memory: the layer, and the base's manifest and config with it on top.
@@ -104,10 +103,7 @@ pub async fn build(
     let writing = spawn_blocking(move || write_layer(&entries));
     let describing = signing.map(|signing| {
         let (plan, below) = (plan.clone(), signing.below.cloned());
-        let describe = move || {
-            let packages = below.as_ref().map(OsPackages::unchanged);
-            (plan.origin(), plan.layer_files(), packages)
-        };
+        let describe = move || ConfigDescription::new(&plan, below.as_ref());
         (signing, spawn_blocking(describe))
     });
     let push = client.begin_push(target, &plan.tags, NEW_BLOBS).await?;
@@ -117,10 +113,8 @@ pub async fn build(
     let push_plan = push_plan(plan, &image, base);
     let evidence = match describing {
         Some((signing, describing)) => {
-            let (origin, files, packages) =
-                describing.await.expect("describing a layer does not panic");
-            let layers = vec![SbomLayer { digest: image.layer.digest, files: Some(files) }];
-            let description = Description { origin, layers, packages };
+            let description = describing.await.expect("describing a layer does not panic");
+            let description = description.with_layer(image.layer.digest);
             let config = &image.edited.config;
             Some(signing.of_push(target, &push_plan, config, description).await)
         }

@@ -50,7 +50,7 @@ pub use result::JobResult;
 pub use result_reporter::ResultReporter;
 pub use secret_object::SecretObject;
 pub use signature_verdict::signature_verdict;
-pub use signing::{Description, Signing, Subject};
+pub use signing::{ConfigDescription, ConfigLayer, Description, Signing, Subject};
 pub use step_failure::StepFailure;
 
 /// Why nothing was built.

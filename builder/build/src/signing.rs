@@ -5,13 +5,14 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
+use mosb_image::layer::Layer;
 use mosb_image::tree::BaseTree;
-use mosb_image::{BlobRef, RepoRef};
-use mosb_plan::plan::Origin;
+use mosb_image::{BlobRef, DiffId, Digest, RepoRef};
+use mosb_plan::plan::{BuildPlan, Origin};
 use mosb_registry::{PushPlan, Target};
 use mosb_trust::attestation::Statement;
 use mosb_trust::provenance::{Builder, Provenance, SLSA_PROVENANCE};
-use mosb_trust::spdx::{OsPackages, SPDX_DOCUMENT, Sbom, SbomLayer};
+use mosb_trust::spdx::{LayerFiles, OsPackages, SPDX_DOCUMENT, Sbom, SbomLayer};
 use mosb_trust::{Evidence, ImageName, SigningKey};
 
 /// How images are signed.
@@ -36,6 +37,22 @@ pub struct Description {
     pub packages: Option<OsPackages>,
 }
 
+/// What is known of an image before the layer of its config is written.
+#[derive(Debug)]
+pub struct ConfigDescription {
+    origin: Origin,
+    files: LayerFiles,
+    packages: Option<OsPackages>,
+}
+
+/// The layer of a config in an image that programs wrote to as well.
+#[derive(Debug)]
+pub struct ConfigLayer {
+    pub diff_id: DiffId,
+    /// `None` if they are not known.
+    pub files: Option<LayerFiles>,
+}
+
 /// An image that is signed.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
@@ -45,6 +62,46 @@ pub struct Subject<'a> {
     pub tags: &'a [String],
     /// Its config, in JSON.
     pub config: &'a [u8],
+}
+
+impl ConfigDescription {
+    /// `below` is the tree of what the plan is on: the base, or the prepared base.
+    pub fn new(plan: &BuildPlan, below: Option<&BaseTree>) -> Self {
+        let packages = below.map(OsPackages::unchanged);
+        Self { origin: plan.origin(), files: plan.layer_files(), packages }
+    }
+
+    /// Of an image that has only this layer above what the plan is on.
+    pub fn with_layer(self, digest: Digest) -> Description {
+        let Self { origin, files, packages } = self;
+        Description { origin, layers: vec![SbomLayer { digest, files: Some(files) }], packages }
+    }
+}
+
+impl Description {
+    /// Of an image with these layers, the lowest first, that was made on an image with the layers
+    /// `below`, or on that with `config` above. Programs wrote what is above those.
+    pub fn of_layers(
+        mut origin: Origin,
+        below: &[DiffId],
+        config: Option<ConfigLayer>,
+        layers: &[Layer],
+        packages: Option<OsPackages>,
+    ) -> Self {
+        let (config, mut files) = config.map(|layer| (layer.diff_id, layer.files)).unzip();
+        let lower: Vec<DiffId> = below.iter().copied().chain(config).collect();
+        let pairs = layers.iter().map(|layer| layer.diff_id).zip(&lower);
+        let shared = pairs.take_while(|(ours, theirs)| ours == *theirs).count();
+        let mut first = below.len();
+        // The administrator's Containerfile may make the image of something else.
+        if shared < lower.len() {
+            origin.bases.clear();
+            (first, files) = (shared, None);
+        }
+        let described =
+            |layer: &Layer| SbomLayer { digest: layer.digest, files: files.take().flatten() };
+        Self { origin, layers: layers.iter().skip(first).map(described).collect(), packages }
+    }
 }
 
 impl<'k> Signing<'k> {
@@ -113,6 +170,8 @@ fn created(config: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use mosb_trust::provenance::{BuildDefinition, Parameters};
+
     use super::*;
 
     #[test]
@@ -131,6 +190,63 @@ mod tests {
         ] {
             let signing = Signing { key: &key, identities, builder: "", below: None };
             assert_eq!(signing.references(&image, tags), want, "{what}");
+        }
+    }
+
+    #[test]
+    fn layers_above_the_config_are_those_of_programs() {
+        let diff_id = |name: &str| DiffId::of(name.as_bytes());
+        let digest = |name: &str| Digest::of(format!("{name}, compressed").as_bytes());
+        let layer = |name: &&str| Layer {
+            media_type: String::new(),
+            digest: digest(name),
+            size: 0,
+            diff_id: diff_id(name),
+            annotations: Default::default(),
+        };
+        let below = ["base", "prepared"].map(diff_id);
+        let mut files = LayerFiles::default();
+        files.list("/etc/motd".parse().unwrap(), b"hello");
+        let config =
+            || Some(ConfigLayer { diff_id: diff_id("config"), files: Some(files.clone()) });
+        let bases = [ImageName { repo: None, digest: digest("prepared") }];
+        let origin = || Origin {
+            definition: BuildDefinition::new(Parameters::new(), Parameters::new(), Vec::new()),
+            bases: bases.to_vec(),
+            build: String::new(),
+        };
+        let run = ["base", "prepared", "config", "run"];
+        for (what, layers, config, want, on) in [
+            ("its last part", &run[..], config(), &[("config", true), ("run", false)][..], true),
+            ("no part after it", &run[..3], config(), &[("config", true)], true),
+            ("all run", &run[..], None, &[("config", false), ("run", false)], true),
+            ("on the base", &["base", "run"], config(), &[("run", false)], false),
+            (
+                "without the config",
+                &["base", "prepared", "run"],
+                config(),
+                &[("run", false)],
+                false,
+            ),
+            (
+                "of something else",
+                &["other", "run"],
+                None,
+                &[("other", false), ("run", false)],
+                false,
+            ),
+        ] {
+            let layers: Vec<_> = layers.iter().map(layer).collect();
+            let found = Description::of_layers(origin(), &below, config, &layers, None);
+            let want: Vec<_> = want
+                .iter()
+                .map(|(name, is_listed)| SbomLayer {
+                    digest: digest(name),
+                    files: is_listed.then(|| files.clone()),
+                })
+                .collect();
+            assert_eq!(found.layers, want, "{what}");
+            assert_eq!(found.origin.bases.is_empty(), !on, "{what}");
         }
     }
 

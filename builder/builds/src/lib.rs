@@ -50,7 +50,7 @@ pub use lookup::{
 };
 pub use metrics::BuildMetrics;
 pub use observe::{Facts, observe};
-pub use pool_reason::{PoolReason, REJECTED, UNRECONCILABLE};
+pub use pool_reason::{INVALID_INPUT, PoolReason, REJECTED, UNRECONCILABLE};
 pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};
 pub use signing_keys::{SigningKeyError, SigningKeys};
 pub use snapshot::{

@@ -159,12 +159,20 @@ pub struct SignLookup {
 pub enum ImageKind {
     /// A layer on the base, whose tree is this image in the push repository, if it is known.
     Direct { tree: Option<Digest> },
-    /// The config on this prepared base in the push repository.
-    OnPrepared(Digest),
+    /// The config on a prepared base in the push repository, whose tree is this image there, if it is
+    /// known.
+    OnPrepared { base: Digest, tree: Option<Digest> },
     /// A Containerfile that was run as a whole.
     Containerfile,
-    /// It is itself a prepared base.
-    PreparedBase,
+    /// It is itself a prepared base. The images with its tree and with that of its base, if they are
+    /// known.
+    PreparedBase { tree: Option<Digest>, base_tree: Option<Digest> },
+}
+
+impl ImageKind {
+    pub fn is_prepared_base(self) -> bool {
+        matches!(self, Self::PreparedBase { .. })
+    }
 }
 
 /// What became of an image that is signed.

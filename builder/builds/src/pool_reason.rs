@@ -11,6 +11,8 @@ pub const UNRECONCILABLE: &str = "Unreconcilable";
 /// Reason of the condition `Blocked` if a lookup or a write was rejected. A user must change that; it
 /// is repeated.
 pub const REJECTED: &str = "Rejected";
+/// The same if something is missing or can't be used.
+pub const INVALID_INPUT: &str = "InvalidInput";
 
 /// Why a pool is or isn't building.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,6 +173,7 @@ impl PoolReason {
             Self::Unreconcilable(_) => UNRECONCILABLE,
             Self::PoolDegraded(_) => "PoolDegraded",
             Self::Problem(problem) if problem.class == ErrorClass::Rejected => REJECTED,
+            Self::Problem(problem) if problem.class == ErrorClass::InvalidInput => INVALID_INPUT,
             Self::NotOptedIn
             | Self::LabelIncomplete(_)
             | Self::OptingIn

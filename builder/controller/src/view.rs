@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use mosb_api::{Condition, MachineOsBuild, condition, labels};
-use mosb_builds::{Facts, PoolReason, REJECTED, UNRECONCILABLE, decide, observe};
+use mosb_builds::{Facts, INVALID_INPUT, PoolReason, REJECTED, UNRECONCILABLE, decide, observe};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::gate::Gate;
 use mosb_cluster::kinds;
@@ -44,18 +44,22 @@ pub enum PoolPhase {
     Failed,
     /// A user must change something first.
     Blocked,
-    /// The same: a registry, a policy or the API server rejected what the controller needs. It tries
-    /// again within [`REJECTED_RETRY`], as no event follows when that changes.
+    /// The same: what the controller needs was rejected, is missing or can't be used. It tries again
+    /// within [`REJECTED_RETRY`], as no event follows when that changes outside of the cluster.
     Rejected,
 }
 
-/// Longer than the longest pause after something was rejected, with the lookup itself.
+/// Longer than the longest pause after a problem that a user must solve, with the lookup itself.
 pub const REJECTED_RETRY: Duration = Duration::from_secs(150);
 
-/// The class of a problem, by the reason of the condition `Blocked`. Whether one passes by itself is
-/// known only of those that are rejected.
+/// The class of a problem that is looked up again, by the reason of the condition `Blocked`. Others may
+/// pass by themselves.
 fn class_of(reason: &str) -> ErrorClass {
-    if reason == REJECTED { ErrorClass::Rejected } else { ErrorClass::Transient }
+    if [REJECTED, INVALID_INPUT].contains(&reason) {
+        ErrorClass::Rejected
+    } else {
+        ErrorClass::Transient
+    }
 }
 
 impl PoolView {
@@ -207,4 +211,32 @@ pub async fn request_rebuild(
     let patched = api.patch(config, &PatchParams::default(), &Patch::Merge(&change)).await;
     let object = format!("machineosconfig {config}");
     patched.map(drop).map_err(Error::api(object, "patch"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_must_solve_is_waited_for_briefly() {
+        for (reason, want) in [
+            ("Rejected", PoolPhase::Rejected),
+            ("InvalidInput", PoolPhase::Rejected),
+            ("Problem", PoolPhase::Progressing),
+            ("NoNode", PoolPhase::Progressing),
+        ] {
+            let class = class_of(reason);
+            let problem = Problem { class, reason: reason.to_owned(), message: String::new() };
+            let view = PoolView {
+                pool: String::new(),
+                rendered: String::new(),
+                config: None,
+                reason: PoolReason::Problem(problem),
+                image: String::new(),
+                build: None,
+                os_overridden: None,
+            };
+            assert_eq!(view.phase(), want, "{reason}");
+        }
+    }
 }

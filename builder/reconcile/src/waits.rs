@@ -65,17 +65,17 @@ const fn seconds(seconds: u64) -> Duration {
 /// only bounds the load if that event never comes.
 pub const CONFLICT: Backoff = Backoff::doubling(millis(20), seconds(10));
 pub const TRANSIENT: Backoff = Backoff::doubling(millis(500), seconds(60)).with_jitter();
-/// A permission that is granted later sends no event.
+/// What a user changes outside of the cluster, such as a permission or an image, sends no event.
 pub const REJECTED: Backoff = Backoff::doubling(seconds(5), seconds(120)).with_jitter();
-/// An invalid input or an internal error does not go away by itself, but the cache may be stale.
-pub const UNUSABLE: Backoff = Backoff::doubling(seconds(5), seconds(300)).with_jitter();
+/// An internal error does not go away by itself, but the cache may be stale.
+pub const INTERNAL: Backoff = Backoff::doubling(seconds(5), seconds(300)).with_jitter();
 
 /// The pause of a key after an error of this class.
 pub const fn after_error(class: ErrorClass) -> Backoff {
     match class {
         ErrorClass::Transient => TRANSIENT,
-        ErrorClass::Rejected => REJECTED,
-        ErrorClass::InvalidInput | ErrorClass::Internal => UNUSABLE,
+        ErrorClass::Rejected | ErrorClass::InvalidInput => REJECTED,
+        ErrorClass::Internal => INTERNAL,
     }
 }
 

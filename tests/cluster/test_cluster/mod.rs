@@ -127,6 +127,16 @@ impl Cluster {
         name
     }
 
+    /// Makes the rendered config of another pool with the same content.
+    pub fn rename(&self, rendered: &str, pool: &str) -> String {
+        let mut config = self.node.get(&format!("machineconfig/{rendered}"));
+        let name = rendered.replace(&self.pool, pool);
+        let annotations = config["metadata"]["annotations"].clone();
+        config["metadata"] = json!({ "name": name, "annotations": annotations });
+        self.node.apply(&config.to_string());
+        name
+    }
+
     /// Gives the pool a rendered config that there is.
     pub fn wants(&self, rendered: &str) {
         self.pool_wants(&self.pool, rendered);

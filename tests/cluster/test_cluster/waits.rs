@@ -116,13 +116,19 @@ impl Cluster {
     /// Waits until the image in service is another than before; the image.
     #[track_caller]
     pub fn image_after(&self, before: &str) -> String {
+        self.pool_image(&self.pool, before)
+    }
+
+    /// The same, for another pool.
+    #[track_caller]
+    pub fn pool_image(&self, pool: &str, before: &str) -> String {
         let limit = BUILD;
         let other = |config: &Value| {
             let image = config["status"]["currentImagePullSpec"].as_str();
             image.is_some_and(|image| !image.is_empty() && image != before)
         };
         let config = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            self.node.wait(&format!("machineosconfig/{}", self.pool), limit, other)
+            self.node.wait(&format!("machineosconfig/{pool}"), limit, other)
         }));
         match config {
             Ok(config) => config["status"]["currentImagePullSpec"].as_str().unwrap().to_owned(),

@@ -177,6 +177,14 @@ impl NodeRegistry {
         TcpStream::connect(&self.host_port).is_ok()
     }
 
+    /// The digest of the manifest `repository:tag`.
+    #[track_caller]
+    pub fn tagged(&self, repository: &str, tag: &str) -> String {
+        let tags = format!("docker/registry/v2/repositories/{repository}/_manifests/tags");
+        let link = self.storage().join(tags).join(tag).join("current/link");
+        fs::read_to_string(&link).unwrap_or_else(|why| panic!("{repository}:{tag}: {why}"))
+    }
+
     /// A blob that it was given.
     #[track_caller]
     pub fn blob(&self, digest: &str) -> File {

@@ -6,9 +6,8 @@ use super::BuiltImage;
 use super::assemble::NewLayer;
 use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
-use crate::signing::Description;
+use crate::signing::{ConfigLayer, Description};
 use crate::{Built, BuiltLayer, Signing};
-use mosb_image::DiffId;
 use mosb_image::layer::Layer;
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_image::packages::{Installed, Packages};
@@ -17,7 +16,7 @@ use mosb_registry::base_tree::{Below, compute, extend};
 use mosb_registry::{
     self as registry, BlobFrom, BlobRef, BlobToPush, Client, PushPlan, Resolved, Target,
 };
-use mosb_trust::spdx::{OsPackages, SbomLayer};
+use mosb_trust::spdx::OsPackages;
 
 /// Pushes a built image: the layers of the base from its source, the others from the build. With
 /// `signing`, the image is signed and described before its tags name it.
@@ -36,11 +35,19 @@ pub async fn push(
     let push_plan = push_plan(build, built, base);
     let evidence = match signing {
         Some(signing) => {
+            let layers = layers(build, built, &push_plan);
             let packages = match signing.below {
-                Some(below) => os_packages(build, built, below, &push_plan).await?,
+                Some(below) => os_packages(build, built, below, &push_plan, &layers).await?,
                 None => None,
             };
-            let description = description(build, built, packages);
+            let config = build.configs.as_ref().and_then(ConfigsImage::layer);
+            let config = config.map(|layer| {
+                // Of the layers, only the files in that of the config are known.
+                ConfigLayer { diff_id: layer.diff_id, files: build.config_files.clone() }
+            });
+            let below = &build.lower().config.diff_ids[..build.layers_below()];
+            let origin = build.origin.clone();
+            let description = Description::of_layers(origin, below, config, &layers, packages);
             let config = &built.image.config;
             Some(signing.of_push(target, &push_plan, config, description).await)
         }
@@ -57,27 +64,6 @@ pub async fn push(
     let above = built.image.layers.iter().map(layer);
     let layers = of_config.into_iter().chain(above).collect();
     Ok(Built::after_push(&push_plan, evidence, pushed, layers, Duration::ZERO, began.elapsed()))
-}
-
-/// Of the layers, only the files in that of the config are known.
-fn description(
-    build: &ContainerBuild,
-    built: &BuiltImage,
-    packages: Option<OsPackages>,
-) -> Description {
-    let mut origin = build.origin.clone();
-    let of_config = build.configs.as_ref().and_then(ConfigsImage::layer);
-    let mut of_config = of_config
-        .map(|layer| SbomLayer { digest: layer.digest, files: build.config_files.clone() });
-    // The administrator's Containerfile may make the image of something else.
-    if built.image.base_layers < build.lower().config.diff_ids.len() {
-        origin.bases.clear();
-        of_config = None;
-    }
-    let above = built.image.layers.iter();
-    let above = above.map(|layer| SbomLayer { digest: layer.digest, files: None });
-    let layers = of_config.into_iter().chain(above).collect();
-    Description { origin, layers, packages }
 }
 
 /// The plan for pushing a built image, with the source of each blob.
@@ -115,9 +101,9 @@ pub fn push_plan(build: &ContainerBuild, built: &BuiltImage, base: &Resolved) ->
     }
 }
 
-/// The packages of an image that is about to be pushed. `below` is the tree of its base, or of its
-/// prepared base; only the layers above that are read. `None` if they can't be read, because a program
-/// can write what mosb can't read.
+/// The packages of an image with these layers that is about to be pushed. `below` is the tree of its
+/// base, or of its prepared base; only the layers above that are read. `None` if they can't be read,
+/// because a program can write what mosb can't read.
 ///
 /// # Errors
 /// Layers below that must be read, and that their registry does not return.
@@ -126,19 +112,19 @@ async fn os_packages(
     built: &BuiltImage,
     below: &BaseTree,
     push: &PushPlan,
+    layers: &[Layer],
 ) -> Result<Option<OsPackages>, registry::Error> {
-    let (image, lower) = (&built.image, &build.lower().config.diff_ids);
-    let above = image.layers.iter().map(|layer| layer.diff_id);
-    let layers = layers(push, lower.iter().copied().take(image.base_layers).chain(above));
-    let (tree, of_base) = if image.base_layers < lower.len() {
-        (compute(push, &layers).await, Packages::default())
+    let (tree, of_base) = if built.image.base_layers < build.lower().config.diff_ids.len() {
+        (compute(push, layers).await, Packages::default())
     } else {
         let of_base = Installed::of(below).packages;
         let below = Below { tree: below, layers: &layers[..build.layers_below()] };
-        (extend(push, below, &layers).await, of_base)
+        (extend(push, below, layers).await, of_base)
     };
     match tree {
-        Ok(tree) => Ok(Some(OsPackages { installed: Installed::of(&tree), of_base })),
+        Ok(tree) => {
+            Ok(Some(OsPackages { installed: Installed::of(&tree), of_base: Some(of_base) }))
+        }
         Err(registry::Error::Layer(error)) => {
             tracing::warn!(%error, "the SBOM has no packages, because a layer can't be read");
             Ok(None)
@@ -147,8 +133,11 @@ async fn os_packages(
     }
 }
 
-/// The layers of the image, lowest first.
-fn layers(push: &PushPlan, diff_ids: impl Iterator<Item = DiffId>) -> Vec<Layer> {
+/// The layers of an image that is about to be pushed, lowest first.
+fn layers(build: &ContainerBuild, built: &BuiltImage, push: &PushPlan) -> Vec<Layer> {
+    let lower = build.lower().config.diff_ids.iter().copied();
+    let above = built.image.layers.iter().map(|layer| layer.diff_id);
+    let diff_ids = lower.take(built.image.base_layers).chain(above);
     let layer = |(to_push, diff_id): (&BlobToPush, DiffId)| Layer {
         media_type: to_push.blob.media_type.clone(),
         digest: to_push.blob.digest,

@@ -75,17 +75,19 @@ pub async fn finish_on(
     finish_with(context, resolved_draft, Some(prepared), Some(tree), began).await
 }
 
-/// Finishes a plan with a tree that the caller has: no layer of the base is read.
+/// Finishes a plan with a tree that the caller has, of the base or of the prepared base that it is on:
+/// no layer is read.
 ///
 /// # Errors
 /// Errors that the real Ignition would return too.
 pub async fn finish_with_tree(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,
+    on: Option<ResolvedPrepared>,
     tree: BaseTree,
 ) -> Result<ResolvedPlan, Error> {
     let obtained = Obtained { tree, source: TreeSource::Cache, warnings: Vec::new() };
-    finish_with(context, resolved_draft, None, Some(obtained), Instant::now()).await
+    finish_with(context, resolved_draft, on, Some(obtained), Instant::now()).await
 }
 
 async fn finish_with(

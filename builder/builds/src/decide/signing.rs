@@ -6,8 +6,10 @@
 use super::DecisionBuilder;
 use super::annotations::method_of;
 use super::prepared_base::PreparedChoice;
+use crate::base_trees::BaseTreeKey;
 use crate::lookup::{ImageKind, Lookup, PlanLookup, Planned, SignLookup, Signed};
 use crate::prepared_bases::PreparedBase;
+use crate::snapshot::base_of;
 use mosb_api::cluster_settings::CONFIG_MAP;
 use mosb_api::{ImageBuilderType, MachineOsBuild, labels};
 use mosb_build::JobMethod;
@@ -62,7 +64,9 @@ impl<'a> DecisionBuilder<'a> {
         match (builder, method_of(build), on) {
             // It supports only Containerfiles.
             (ImageBuilderType::OpenShiftImage, ..) => ImageKind::Containerfile,
-            (_, _, Some(on)) => ImageKind::OnPrepared(on.image),
+            (_, _, Some(on)) => {
+                ImageKind::OnPrepared { base: on.image, tree: self.tree_of(build, on.image) }
+            }
             (_, JobMethod::Containerfile, None) => ImageKind::Containerfile,
             (_, JobMethod::Direct, None) => ImageKind::Direct { tree: self.lower_of(build).1 },
         }
@@ -129,7 +133,7 @@ impl<'a> DecisionBuilder<'a> {
             }
             return waits(problem);
         }
-        if kind != ImageKind::PreparedBase {
+        if !kind.is_prepared_base() {
             let note = format!("{}; it comes into service unsigned", problem.message);
             self.emit_build_event(build, EventReason::ImageNotSigned, "", note);
             self.record_signature(build, kind, Signature::Missing(describe(&problem)));
@@ -144,8 +148,22 @@ impl<'a> DecisionBuilder<'a> {
         image: Digest,
         builder: ImageBuilderType,
     ) -> Result<Option<SigningWait<'a>>, Lookup> {
-        let image = self.desired.push.pinned(image);
-        self.sign(build, &image, ImageKind::PreparedBase, builder)
+        let kind = ImageKind::PreparedBase {
+            tree: self.tree_of(build, image),
+            base_tree: base_of(build).and_then(|base| self.tree_of(build, base)),
+        };
+        self.sign(build, &self.desired.push.pinned(image), kind, builder)
+    }
+
+    /// The image with the tree of what a build is made on, recorded or about to be.
+    fn tree_of(&self, build: &MachineOsBuild, on: Digest) -> Option<Digest> {
+        match self.lower_of(build) {
+            (Some(lower), Some(tree)) if lower == on => Some(tree),
+            _ => {
+                let key = BaseTreeKey::new(&on, &self.desired.push, &self.snapshot.build_nodes);
+                self.snapshot.cluster.base_trees.get(&key).copied()
+            }
+        }
     }
 
     /// What a build whose image was pushed was planned with.
@@ -164,7 +182,7 @@ impl<'a> DecisionBuilder<'a> {
         match &found {
             Signature::By(key) => {
                 patch.remove(labels::NOT_SIGNED);
-                if kind != ImageKind::PreparedBase {
+                if !kind.is_prepared_base() {
                     patch.set(labels::SIGNED, key.clone());
                 }
             }
@@ -177,7 +195,7 @@ impl<'a> DecisionBuilder<'a> {
             Signature::NotRecorded => {}
         }
         self.record_choice(build, patch);
-        if kind != ImageKind::PreparedBase {
+        if !kind.is_prepared_base() {
             self.signature = Some(found);
         }
     }

@@ -1,6 +1,7 @@
-//! Makes the image of a direct build in memory, to compare its digest with that of an image that exists.
+//! Makes the image of a config on its base, or on a prepared base, in memory, to compare its digest with
+//! that of an image that exists.
 //!
-//! Input: a draft, and the tree of its base as a build recorded it. The tree is never computed here,
+//! Input: a draft, and the tree of what it is on as a build recorded it. The tree is never computed here,
 //! because a base may be hostile and large. Output: an image, or nothing if that must be found out
 //! elsewhere.
 
@@ -10,56 +11,67 @@ use super::Resolver;
 use crate::lookup::PlanLookup;
 use crate::observe::recorded_tree;
 use mosb_build::direct::{Assembled, assemble};
-use mosb_build::resolve::{self, PlanContext, ResolvedDraft};
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, ResolvedPrepared};
 use mosb_image::tree::BaseTree;
 use mosb_image::{Digest, PinnedRef};
 use mosb_plan::plan::{BuildPlan, Method};
 use mosb_reconcile::Problem;
 use mosb_registry::tree_image;
 
-/// The image that a direct build makes, in memory.
+/// An image of one layer on its base, or on its prepared base, in memory.
 pub(super) struct DirectImage {
     pub plan: BuildPlan,
     pub assembled: Assembled,
-    /// Of the base.
+    /// Of what it is on.
     pub tree: BaseTree,
 }
 
-/// The image that a direct build of this draft makes, from the tree of its base; `None` if the build is
-/// not direct, or if the tree can't be read. `image` may be that image, for the log.
+/// The image of the config of this draft, from the tree of its base, or of the prepared base that it is
+/// `on`. `None` if something must be run for the config, or if the tree can't be read. A Containerfile
+/// may have a last part, which runs on the image. `image` may be that image, for the log.
 ///
 /// # Errors
 /// Those of the plan: a Job would report them too.
 pub(super) async fn direct_image(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,
+    on: Option<ResolvedPrepared>,
     tree: &PinnedRef,
     image: &PinnedRef,
 ) -> Result<Option<DirectImage>, Problem> {
-    if !resolved_draft.draft.needs_tree() {
+    if on.is_none() && !resolved_draft.draft.needs_tree() {
         return Ok(None);
     }
-    let base = resolved_draft.base.manifest;
-    let tree = match tree_image::pull(context.client, tree, &base).await {
-        Ok(Some(tree)) => tree,
-        Ok(None) => {
-            tracing::info!(
-                "{image} is not compared with the planned image: another version of mosb recorded the tree of base {base}"
-            );
-            return Ok(None);
-        }
-        Err(warning) => {
-            tracing::info!("{image} is not compared with the planned image: {}", warning.message);
-            return Ok(None);
-        }
-    };
-    let plan = resolve::finish_with_tree(context, resolved_draft, tree.clone()).await?.plan;
-    if plan.method != Method::Direct {
+    let lower = on.as_ref().map_or(&resolved_draft.base, |on| &on.resolved).manifest;
+    let Some(tree) = recorded_tree_of(context, tree, &lower, image).await else {
         return Ok(None);
+    };
+    let plan = resolve::finish_with_tree(context, resolved_draft, on, tree.clone()).await?.plan;
+    match plan.method {
+        Method::Direct | Method::Prepared(_) | Method::LastPart(_) => {}
+        Method::Containerfile(_) => return Ok(None),
     }
     let making = move || assemble(&plan).map(|assembled| DirectImage { plan, assembled, tree });
     let made = spawn_blocking(making).await;
     Ok(Some(made.expect("writing a layer does not panic")?))
+}
+
+/// The tree of the image `of`, which a build pushed as `tree`; `None` if it can't be read, which the log
+/// says of `image`.
+pub(super) async fn recorded_tree_of(
+    context: PlanContext<'_>,
+    tree: &PinnedRef,
+    of: &Digest,
+    image: &PinnedRef,
+) -> Option<BaseTree> {
+    let pulled = tree_image::pull(context.client, tree, of).await;
+    let why_not = match pulled {
+        Ok(Some(tree)) => return Some(tree),
+        Ok(None) => format!("another version of mosb recorded the tree of {of}"),
+        Err(warning) => warning.message,
+    };
+    tracing::info!("{image} is not compared with what it is made from: {why_not}");
+    None
 }
 
 /// The digest of [`direct_image`]; `None` also if no tree of the base is recorded.
@@ -81,6 +93,6 @@ pub(super) async fn direct_digest(
         );
         return Ok(None);
     };
-    let made = direct_image(context, resolved_draft, &tree, image).await?;
+    let made = direct_image(context, resolved_draft, None, &tree, image).await?;
     Ok(made.map(|made| made.assembled.edited.digest()))
 }

@@ -5,7 +5,7 @@
 
 use tokio::task::spawn_blocking;
 
-use super::direct_image::{DirectImage, direct_image};
+use super::direct_image::{DirectImage, direct_image, recorded_tree_of};
 use super::draft_again::{DraftAgain, context_of};
 use super::plan::{builder_nodes, prepared_base};
 use super::recognise::inputs_of;
@@ -13,14 +13,16 @@ use super::{LookupError, LookupPermit, Resolver};
 use crate::lookup::{ImageKind, PlanLookup, SignLookup, Signed};
 use crate::signing_keys::SigningKeys;
 use mosb_api::ImageBuilderType;
-use mosb_build::resolve::{self, PlanContext, ResolvedDraft, given_base_name};
-use mosb_build::{Description, Signing, Subject};
+use mosb_build::resolve::{self, PlanContext, ResolvedDraft, given_base_name, layers};
+use mosb_build::{ConfigDescription, ConfigLayer, Description, Signing, Subject};
 use mosb_cluster::resolver::{MAX_PLAN_HOLD, while_held};
-use mosb_image::{BlobRef, DiffId, PinnedRef};
-use mosb_plan::plan::{Base, BuildPlan, Draft, Error as PlanError, Method, Origin, Prepared};
+use mosb_image::layer::Layer;
+use mosb_image::packages::Installed;
+use mosb_image::{BlobRef, Digest, PinnedRef};
+use mosb_plan::plan::{Base, BuildPlan, Draft, Error as PlanError, Method, Prepared};
 use mosb_registry::{Resolved, Source};
 use mosb_trust::SigningKey;
-use mosb_trust::spdx::{OsPackages, SbomLayer};
+use mosb_trust::spdx::OsPackages;
 use mosb_types::Diagnostic;
 
 /// The builder in the provenance of images that the controller signs.
@@ -81,13 +83,13 @@ async fn sign_with(
         return Err(Error::Index { image: image.clone() }.into());
     }
     let tags = match lookup.kind {
-        ImageKind::PreparedBase => {
+        ImageKind::PreparedBase { .. } => {
             let prepared = prepared_of(resolver, lookup, &resolved_draft.draft)?;
             // It is verified when something is built on it.
             prepared.check(as_base(&found)?).map_err(PlanError::from)?;
             vec![prepared.tag().to_string()]
         }
-        ImageKind::Direct { .. } | ImageKind::OnPrepared(_) | ImageKind::Containerfile => {
+        ImageKind::Direct { .. } | ImageKind::OnPrepared { .. } | ImageKind::Containerfile => {
             let (inputs, _) = resolved_draft.draft.names();
             if inputs_of(&found).as_deref() != Some(&*inputs.hex()) {
                 let build = lookup.build.clone();
@@ -135,8 +137,8 @@ fn prepared_of(resolver: &Resolver, lookup: &SignLookup, draft: &Draft) -> Resul
     prepared.ok_or_else(|| Error::NoPreparedBase { image: lookup.image.clone() })
 }
 
-/// What the documents of an image have. Only the files of a direct layer and the packages below it are
-/// known, if the image that is made here once more is the one in the registry.
+/// What the documents of an image have. The files of the layer of its config, and the packages below it,
+/// are known if the layer that is made here once more is the one in the registry.
 async fn describe(
     resolver: &Resolver,
     context: PlanContext<'_>,
@@ -146,35 +148,22 @@ async fn describe(
 ) -> Result<Description, LookupError> {
     let (image, push) = (&lookup.image, &lookup.plan.push);
     let draft = resolved_draft.draft.clone();
-    let (method, prepared) = match lookup.kind {
-        ImageKind::PreparedBase => {
+    let layers = layers(&as_base(found)?, found);
+    let (method, on, tree) = match lookup.kind {
+        ImageKind::PreparedBase { tree, base_tree } => {
             let prepared = prepared_of(resolver, lookup, &draft)?;
-            let lower = &prepared.request.base.config.diff_ids;
-            return Ok(by_digest(prepared.origin(), lower, found)?);
+            let base = &prepared.request.base;
+            let of_base = packages_in(context, lookup, base_tree, &base.manifest_digest).await;
+            let of_base = of_base.map(|installed| installed.packages);
+            let packages = packages_in(context, lookup, tree, &image.digest()).await;
+            let packages = packages.map(|installed| OsPackages { installed, of_base });
+            let (origin, below) = (prepared.origin(), &base.config.diff_ids);
+            return Ok(Description::of_layers(origin, below, None, &layers, packages));
         }
-        ImageKind::Direct { tree } => {
-            let made = match tree {
-                Some(tree) => {
-                    direct_image(context, resolved_draft, &push.pinned(tree), image).await?
-                }
-                None => None,
-            };
-            match made {
-                Some(made) if made.assembled.edited.digest() == image.digest() => {
-                    return Ok(blocking(move || with_files(&made)).await);
-                }
-                Some(made) => tracing::warn!(
-                    "{image} is not what {} makes here ({}), so its SBOM does not list files",
-                    lookup.build,
-                    made.assembled.edited.digest()
-                ),
-                None => {}
-            }
-            (Method::Direct, None)
-        }
-        ImageKind::OnPrepared(on) => {
+        ImageKind::Direct { tree } => (Method::Direct, None, tree),
+        ImageKind::OnPrepared { base, tree } => {
             let prepared = prepared_of(resolver, lookup, &draft)?;
-            let source = Source::Registry(push.pinned(on).into());
+            let source = Source::Registry(push.pinned(base).into());
             let on = resolve::prepared_base(context, context.client, &prepared, &source).await?;
             let reasons = draft.reasons().to_vec();
             let method = if on.base.has_last {
@@ -182,37 +171,65 @@ async fn describe(
             } else {
                 Method::Prepared(reasons)
             };
-            (method, Some(on.base))
+            (method, Some(on), tree)
         }
-        ImageKind::Containerfile => (Method::Containerfile(draft.reasons().to_vec()), None),
+        ImageKind::Containerfile => (Method::Containerfile(draft.reasons().to_vec()), None, None),
     };
+    let prepared = on.as_ref().map(|on| on.base.clone());
+    if let Some(tree) = tree
+        && let Some(made) =
+            direct_image(context, resolved_draft, on, &push.pinned(tree), image).await?
+    {
+        let (digest, layers) = (image.digest(), layers.clone());
+        let described = blocking(move || describe_made(&made, digest, &layers)).await;
+        if let Some(described) = described {
+            return Ok(described);
+        }
+        tracing::warn!(
+            "{image} is not what {} makes here, so its SBOM does not list files",
+            lookup.build
+        );
+    }
     let planning = move || {
         let plan = BuildPlan { method, prepared, ..draft.finish_unread() };
-        (plan.origin(), plan.lower().config.diff_ids.clone())
+        let below = &plan.lower().config.diff_ids;
+        Description::of_layers(plan.origin(), below, None, &layers, None)
     };
-    let (origin, lower) = blocking(planning).await;
-    Ok(by_digest(origin, &lower, found)?)
+    Ok(blocking(planning).await)
 }
 
-fn with_files(made: &DirectImage) -> Description {
-    let files = Some(made.plan.layer_files());
-    let layers = vec![SbomLayer { digest: made.assembled.layer.digest, files }];
-    let packages = Some(OsPackages::unchanged(&made.tree));
-    Description { origin: made.plan.origin(), layers, packages }
+/// The packages in the tree of an image, if a build recorded it.
+async fn packages_in(
+    context: PlanContext<'_>,
+    lookup: &SignLookup,
+    tree: Option<Digest>,
+    of: &Digest,
+) -> Option<Installed> {
+    let tree = lookup.plan.push.pinned(tree?);
+    let tree = recorded_tree_of(context, &tree, of, &lookup.image).await?;
+    Some(Installed::of(&tree))
 }
 
-/// The layers above those with these diff IDs.
-fn by_digest(mut origin: Origin, lower: &[DiffId], found: &Resolved) -> Result<Description, Error> {
-    let own = as_base(found)?.config.diff_ids;
-    let mut kept = lower.len();
-    // The administrator's Containerfile may make the image of something else.
-    if !own.starts_with(lower) {
-        origin.bases.clear();
-        kept = 0;
+/// What is known of an image with these layers; `None` if it is not the one that was made here, or is
+/// not on that.
+fn describe_made(made: &DirectImage, image: Digest, layers: &[Layer]) -> Option<Description> {
+    let DirectImage { plan, assembled, tree } = made;
+    let layer = &assembled.layer;
+    match plan.method {
+        Method::Direct | Method::Prepared(_) => (assembled.edited.digest() == image)
+            .then(|| ConfigDescription::new(plan, Some(tree)).with_layer(layer.digest)),
+        Method::LastPart(_) => {
+            let below = &plan.lower().config.diff_ids;
+            let found = layers.get(below.len())?;
+            (found.digest == layer.digest).then(|| {
+                let files = Some(plan.layer_files());
+                let config = ConfigLayer { diff_id: layer.diff_id, files };
+                // The packages of what programs wrote above it are not read.
+                Description::of_layers(plan.origin(), below, Some(config), layers, None)
+            })
+        }
+        Method::Containerfile(_) => None,
     }
-    let layers = found.layers.iter().skip(kept);
-    let layers = layers.map(|layer| SbomLayer { digest: layer.digest, files: None }).collect();
-    Ok(Description { origin, layers, packages: None })
 }
 
 /// Hashing and planning, which are not done on the async threads.

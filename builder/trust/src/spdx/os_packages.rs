@@ -12,8 +12,8 @@ use super::{FIRST_BASE, IMAGE, escaped_size};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OsPackages {
     pub installed: Installed,
-    /// Those of the nearest base. What the image and its base have is the base's.
-    pub of_base: Packages,
+    /// Those of the nearest base, if they are known. What the image and its base have is the base's.
+    pub of_base: Option<Packages>,
 }
 
 impl OsPackages {
@@ -21,7 +21,7 @@ impl OsPackages {
     /// packages.
     pub fn unchanged(below: &BaseTree) -> Self {
         let installed = Installed::of(below);
-        Self { of_base: installed.packages.clone(), installed }
+        Self { of_base: Some(installed.packages.clone()), installed }
     }
 }
 
@@ -44,10 +44,10 @@ impl Listed {
         let Some(OsPackages { installed, of_base }) = packages else {
             return without("Its packages are not listed: they could not be read.".to_owned());
         };
-        let of_base: HashSet<_> = of_base.iter().collect();
+        let base: HashSet<_> = of_base.iter().flat_map(Packages::iter).collect();
         let mut size = 0;
         let listed = (1..).zip(installed.packages.iter()).map(|(number, package)| {
-            let owner = if of_base.contains(package) { FIRST_BASE } else { IMAGE };
+            let owner = if base.contains(package) { FIRST_BASE } else { IMAGE };
             let purl = purl(package, installed.distribution.as_ref());
             let OsPackage { name, version, .. } = package;
             size += PACKAGE_SIZE + escaped_size(name) + escaped_size(version) + purl.len();
@@ -62,11 +62,14 @@ impl Listed {
             ));
         };
         *free = rest;
-        let warnings: Vec<_> = installed.warnings.iter().map(|it| it.message.as_str()).collect();
-        let comment = match (&warnings[..], &listed[..]) {
+        let mut notes: Vec<_> = installed.warnings.iter().map(|it| it.message.as_str()).collect();
+        if of_base.is_none() && !listed.is_empty() {
+            notes.push("it is not known which of its packages its base has");
+        }
+        let comment = match (&notes[..], &listed[..]) {
             ([], []) => Some("It has no package database of rpm or dpkg.".to_owned()),
             ([], _) => None,
-            (warnings, _) => Some(warnings.join("; ")),
+            (notes, _) => Some(notes.join("; ")),
         };
         Self { packages: listed, comment }
     }

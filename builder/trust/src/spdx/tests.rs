@@ -85,8 +85,19 @@ fn packages_are_those_of_the_image() {
     let base = named(Some("quay.io/acme/base"), "base");
     let of_base = installed(&[("bash", "5.2"), ("openssl", "3.0"), ("removed", "1")]).packages;
     let installed = installed(&[("bash", "5.2"), ("openssl", "3.1"), ("usbguard", "1:1.1")]);
-    let packages = OsPackages { installed, of_base };
-    check("sbom-packages.json", &write_packages(&image, &[base], &[layer(None)], Some(&packages)));
+    let mut packages = OsPackages { installed, of_base: Some(of_base) };
+    let base = std::slice::from_ref(&base);
+    check("sbom-packages.json", &write_packages(&image, base, &[layer(None)], Some(&packages)));
+
+    packages.of_base = None;
+    let document = write_packages(&image, base, &[], Some(&packages));
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let comment = "it is not known which of its packages its base has";
+    assert_eq!(document["packages"][0]["comment"], comment);
+    let contains = |it: &&Value| it["relationshipType"] == "CONTAINS";
+    let owners = document["relationships"].as_array().unwrap().iter().filter(contains);
+    let owners: Vec<_> = owners.map(|it| &it["spdxElementId"]).collect();
+    assert_eq!(owners, [IMAGE; 3]);
 }
 
 #[test]
@@ -98,7 +109,7 @@ fn packages_that_are_missing_are_reported() {
         assert_eq!(document["packages"].as_array().unwrap().len(), 1);
         document["packages"][0]["comment"].clone()
     };
-    let of = |installed| Some(OsPackages { installed, of_base: Packages::default() });
+    let of = |installed| Some(OsPackages { installed, of_base: Some(Packages::default()) });
     let finding = Finding::new("package-database", "the rpm database can't be read");
     let unreadable = Installed { warnings: vec![finding], ..Installed::default() };
     assert_eq!(comment(of(unreadable)), "the rpm database can't be read");
@@ -118,7 +129,7 @@ fn a_document_of_many_packages_is_small() {
     let installed = installed(&names);
     for of_base in [installed.packages.clone(), Packages::default()] {
         let mut free = LISTS_LIMIT;
-        let packages = OsPackages { installed: installed.clone(), of_base };
+        let packages = OsPackages { installed: installed.clone(), of_base: Some(of_base) };
         assert!(Listed::new(Some(&packages), &mut free).comment.is_none());
         let (size, base) = (LISTS_LIMIT - free, std::slice::from_ref(&base));
         let actual = write_packages(&image, base, &[], Some(&packages)).len();

@@ -235,7 +235,7 @@ fn a_problem_while_a_build_is_prepared_is_reported_until_it_is_solved() {
     fake.problem = Some(problem(ErrorClass::InvalidInput, "secret push is missing; create it"));
     let decision = fake.settle();
     assert_eq!(decision.reason.code(), "problem");
-    assert_eq!(fake.blocked().unwrap(), ("True".to_owned(), "Problem".to_owned()));
+    assert_eq!(fake.blocked().unwrap(), ("True".to_owned(), INVALID_INPUT.to_owned()));
     fake.problem = None;
     fake.build();
     assert_eq!(fake.blocked().unwrap().0, "False");

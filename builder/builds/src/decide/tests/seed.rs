@@ -316,7 +316,7 @@ fn the_image_may_vanish_between_being_named_and_being_taken() {
     fake.images.clear();
     let decision = fake.round(usize::MAX);
     assert_eq!(decision.reason.code(), "problem");
-    assert_eq!(fake.blocked().unwrap().1, "Problem");
+    assert_eq!(fake.blocked().unwrap().1, INVALID_INPUT);
     fake.images.insert(SEED.parse().unwrap());
     fake.settle();
     is_in_service(&mut fake, SEED);

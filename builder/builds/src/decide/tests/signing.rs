@@ -209,9 +209,15 @@ fn a_prepared_base_is_signed_before_it_is_built_on() {
     );
     let prepared = fake.snapshot.cluster.prepared_bases.get(&made).unwrap().image;
     let name = format!("quay.io/acme/os@{prepared}");
-    let of_base = (name.clone(), ImageKind::PreparedBase);
-    let of_image = |fake: &FakeCluster| (fake.image().to_owned(), ImageKind::OnPrepared(prepared));
-    assert_eq!(fake.asked_to_sign(), [of_base.clone(), of_image(&fake)]);
+    let kind = |tree| ImageKind::PreparedBase { tree, base_tree: None };
+    let on = |fake: &FakeCluster, tree| {
+        (fake.image().to_owned(), ImageKind::OnPrepared { base: prepared, tree })
+    };
+    // Its pod recorded no tree.
+    assert_eq!(fake.asked_to_sign(), [(name.clone(), kind(None)), on(&fake, None)]);
+    let tree = Digest::of(b"tree of prepared");
+    let key = BaseTreeKey::new(&prepared, &"quay.io/acme/os".parse().unwrap(), &BuildNodes::Any);
+    fake.snapshot.cluster.base_trees.insert(key, tree);
 
     fake.render(2);
     fake.signing_problem = Some(problem(ErrorClass::InvalidInput, "no key"));
@@ -221,9 +227,28 @@ fn a_prepared_base_is_signed_before_it_is_built_on() {
     fake.asked.clear();
     fake.build();
     assert_eq!(fake.prepared_uses.last(), Some(&PreparedUse::On(prepared)));
-    assert_eq!(fake.asked_to_sign().last(), Some(&of_image(&fake)));
-    assert_eq!(fake.asked_to_sign()[0], of_base);
+    assert_eq!(fake.asked_to_sign().last(), Some(&on(&fake, Some(tree))));
+    assert_eq!(fake.asked_to_sign()[0], (name, kind(Some(tree))));
     assert_eq!(fake.state(), Some(Succeeded));
+    is_idle(&mut fake);
+}
+
+#[test]
+fn trees_that_a_pod_reported_describe_what_it_made() {
+    let mut fake = customised();
+    fake.has_last_part = true;
+    let base = Digest::of(&0_u32.to_be_bytes());
+    let of_base = Digest::of(b"tree");
+    let key = BaseTreeKey::new(&base, &"quay.io/acme/os".parse().unwrap(), &BuildNodes::Any);
+    fake.snapshot.cluster.base_trees.insert(key, of_base);
+    fake.build();
+    let tree = Some(Digest::of(b"tree of prepared"));
+    let PreparedUse::On(prepared) = *fake.prepared_uses.last().unwrap() else {
+        panic!("{:?}", fake.prepared_uses);
+    };
+    let kinds: Vec<_> = fake.asked_to_sign().into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(kinds[0], ImageKind::PreparedBase { tree, base_tree: Some(of_base) });
+    assert_eq!(kinds.last(), Some(&ImageKind::OnPrepared { base: prepared, tree }));
     is_idle(&mut fake);
 }
 

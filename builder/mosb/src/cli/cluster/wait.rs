@@ -16,7 +16,8 @@ use mosb_controller::{self as controller, ClusterCache, PoolPhase, REJECTED_RETR
 /// Waits until the image of a pool is up to date
 ///
 /// Exit codes: 0 it is; 1 the build failed; 2 somebody must change something first; 3 timed out. What a registry or a
-/// policy rejects, such as a base without a signature, is code 2 only after 150 seconds: the controller tries again.
+/// policy rejects, such as a base without a signature, and what is missing or can't be used, is code 2 only after 150
+/// seconds: the controller tries again.
 ///
 /// Example:
 ///

@@ -77,9 +77,9 @@ impl FakeCluster {
                     }
                     Lookup::Sign(lookup) => {
                         let seen_by_registry = match lookup.kind {
-                            ImageKind::PreparedBase => &self.images,
+                            ImageKind::PreparedBase { .. } => &self.images,
                             ImageKind::Direct { .. }
-                            | ImageKind::OnPrepared(_)
+                            | ImageKind::OnPrepared { .. }
                             | ImageKind::Containerfile => &self.confirmed,
                         };
                         assert!(seen_by_registry.contains(&lookup.image), "{lookup:?}");
