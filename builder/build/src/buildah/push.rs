@@ -8,6 +8,7 @@ use super::configs_image::ConfigsImage;
 use super::container_build::ContainerBuild;
 use crate::signing::{ConfigLayer, Description};
 use crate::{Built, BuiltLayer, Signing};
+use mosb_image::DiffId;
 use mosb_image::layer::Layer;
 use mosb_image::media_type::{OCI_CONFIG, OCI_LAYER_GZIP};
 use mosb_image::packages::{Installed, Packages};
