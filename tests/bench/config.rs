@@ -13,19 +13,24 @@ const BYTES: usize = 200_000;
 
 /// The object as the API returns it.
 pub fn object(number: u64) -> Value {
-    with(number, BYTES)
+    with(number, FILES, BYTES)
+}
+
+/// An object with this many small files.
+pub fn of_files(number: u64, files: usize) -> Value {
+    with(number, files, files * 40)
 }
 
 /// A config whose JSON has about this many bytes. Its paths set a lower bound.
 pub fn sized(number: u64, bytes: usize) -> Value {
-    with(number, bytes.saturating_sub(FILES * 150) * 3 / 4)
+    with(number, FILES, bytes.saturating_sub(FILES * 150) * 3 / 4)
 }
 
-fn with(number: u64, bytes: usize) -> Value {
+fn with(number: u64, files: usize, bytes: usize) -> Value {
     let mut content = Content::new(number + 1);
-    let files: Vec<_> = (0..FILES)
+    let files: Vec<_> = (0..files)
         .map(|file| {
-            let bytes = STANDARD.encode(content.take(bytes / FILES));
+            let bytes = STANDARD.encode(content.take(bytes / files));
             json!({
                 "path": format!("/etc/{}/part-{file:02}.conf", DIRECTORIES[file % DIRECTORIES.len()]),
                 "mode": 0o644,
