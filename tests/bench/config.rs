@@ -13,24 +13,28 @@ const BYTES: usize = 200_000;
 
 /// The object as the API returns it.
 pub fn object(number: u64) -> Value {
-    with(number, FILES, BYTES)
+    with(number, BYTES)
 }
 
-/// An object with this many small files.
+/// An object with this many tiny files: with 26,000, it has as many bytes as a rendered config can have.
 pub fn of_files(number: u64, files: usize) -> Value {
-    with(number, files, files * 40)
+    let file =
+        |file: usize| json!({"path": format!("/etc/f/{file}"), "contents": {"source": "data:,x"}});
+    let mut object = object(number);
+    object["spec"]["config"]["storage"]["files"] = (0..files).map(file).collect();
+    object
 }
 
 /// A config whose JSON has about this many bytes. Its paths set a lower bound.
 pub fn sized(number: u64, bytes: usize) -> Value {
-    with(number, FILES, bytes.saturating_sub(FILES * 150) * 3 / 4)
+    with(number, bytes.saturating_sub(FILES * 150) * 3 / 4)
 }
 
-fn with(number: u64, files: usize, bytes: usize) -> Value {
+fn with(number: u64, bytes: usize) -> Value {
     let mut content = Content::new(number + 1);
-    let files: Vec<_> = (0..files)
+    let files: Vec<_> = (0..FILES)
         .map(|file| {
-            let bytes = STANDARD.encode(content.take(bytes / files));
+            let bytes = STANDARD.encode(content.take(bytes / FILES));
             json!({
                 "path": format!("/etc/{}/part-{file:02}.conf", DIRECTORIES[file % DIRECTORIES.len()]),
                 "mode": 0o644,
