@@ -54,7 +54,7 @@ test: packages parts ## each fact once, on real parts (needs root, Go 1.21 or ne
 	@tests/more-inotify tests/all-programs
 
 .PHONY: test-all
-test-all: PARTS = --fuzz --cluster-api --cosign --vm
+test-all: PARTS = --fuzz --cluster-api --test-all --vm
 test-all: PACKAGES += tests/harness/debian-packages-vm
 test-all: packages parts ## everything: each write of each story, all machines, Cluster API, a virtual machine (needs root, Go 1.21 or newer, QEMU, x86-64)
 	cargo build --quiet --bin mosb

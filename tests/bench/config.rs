@@ -16,6 +16,15 @@ pub fn object(number: u64) -> Value {
     with(number, BYTES)
 }
 
+/// An object with this many tiny files: with 26,000, it has as many bytes as a rendered config can have.
+pub fn of_files(number: u64, files: usize) -> Value {
+    let file =
+        |file: usize| json!({"path": format!("/etc/f/{file}"), "contents": {"source": "data:,x"}});
+    let mut object = object(number);
+    object["spec"]["config"]["storage"]["files"] = (0..files).map(file).collect();
+    object
+}
+
 /// A config whose JSON has about this many bytes. Its paths set a lower bound.
 pub fn sized(number: u64, bytes: usize) -> Value {
     with(number, bytes.saturating_sub(FILES * 150) * 3 / 4)

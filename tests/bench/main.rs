@@ -1,9 +1,9 @@
 //! `make bench` measures durations as ratios and writes them to `docs/performance.md`.
 //!
 //! `cargo bench --bench bench -- [rehearse] [program] [small] [big] [tree] [diff] [mounts] [copies] [many] [image]
-//! [containerfile] [prepared] [base-update] [corpus] [merging] [cluster] [pools] [machines] [rings]` runs only the named
-//! measurements, and `rehearse` uses a small base. Such a run writes no file: its stdout is the
-//! Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
+//! [containerfile] [prepared] [base-update] [signatures] [corpus] [merging] [cluster] [pools] [machines]
+//! [rings]` runs only the named measurements, and `rehearse` uses a small base. Such a run writes no
+//! file: its stdout is the Markdown of the measured sections, to be pasted into the page. `base.rs` makes the bases,
 //! `race.rs` measures, `report.rs` writes the page; the other modules contain one measurement each.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on stops where it stands")]
 
@@ -43,6 +43,7 @@ mod pools;
 mod prepared;
 mod race;
 mod report;
+mod signatures;
 mod whole_program;
 
 use fixture::Fixture;
@@ -112,6 +113,9 @@ fn main() {
         };
         let base = fixture.debian_base(name, shape);
         base_update::measure(&fixture, &base, 15, updates, &mut report);
+    }
+    if wanted("signatures") {
+        signatures::measure(&fixture, &small, 15, &mut report);
     }
     if wanted("corpus") {
         corpus::measure(&fixture, &mut report);

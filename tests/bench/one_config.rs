@@ -125,6 +125,17 @@ fn program(fixture: &Fixture, base: &Base, cache: &Path) -> Duration {
 /// The same as a command, in the registry at this address.
 pub fn build_command(fixture: &Fixture, base: &Base, host: &str, cache: &Path) -> Command {
     let config = fixture.config_file(fixture.number());
+    build_of(fixture, &config, base, host, cache)
+}
+
+/// The same for the config in a file.
+pub fn build_of(
+    fixture: &Fixture,
+    config: &Path,
+    base: &Base,
+    host: &str,
+    cache: &Path,
+) -> Command {
     let mut command = fixture.mosb(cache);
     command.arg("build").arg(config).args(["--base", &format!("{host}/{}", base.image())]).args([
         "--output",

@@ -30,13 +30,20 @@ pub enum Compression {
 pub struct Image {
     layers: Vec<(Compression, Vec<u8>)>,
     labels: BTreeMap<String, String>,
+    /// Of the manifest.
+    annotations: BTreeMap<String, String>,
     architecture: String,
 }
 
 impl Image {
     /// An image for linux/amd64 without layers and labels.
     pub fn new() -> Self {
-        Self { layers: Vec::new(), labels: BTreeMap::new(), architecture: "amd64".to_owned() }
+        Self {
+            layers: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            architecture: "amd64".to_owned(),
+        }
     }
 
     /// Adds a layer on top, from an uncompressed tar.
@@ -47,6 +54,11 @@ impl Image {
 
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub fn annotation(mut self, name: &str, value: &str) -> Self {
+        self.annotations.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -153,12 +165,15 @@ impl Layout {
             "rootfs": {"type": "layers", "diff_ids": diff_ids},
             "history": vec![json!({"created_by": "a test"}); diff_ids.len()],
         });
-        let manifest = json!({
+        let mut manifest = json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
             "config": self.put_blob(CONFIG, config.to_string().as_bytes()),
             "layers": layers,
         });
+        if !image.annotations.is_empty() {
+            manifest["annotations"] = json!(image.annotations);
+        }
         self.put_blob(MANIFEST, manifest.to_string().as_bytes())
     }
 

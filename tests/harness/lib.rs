@@ -15,6 +15,7 @@ pub mod build_fixture;
 pub mod buildah_fixture;
 mod child;
 mod cluster_api;
+mod cosign;
 mod example;
 mod first_boot_files;
 mod fixture_pool;
@@ -43,6 +44,7 @@ mod repository;
 mod rollout;
 mod root;
 mod sandbox;
+mod scanners;
 mod schema;
 mod second_base;
 mod server;
@@ -57,6 +59,7 @@ mod vm_base;
 mod web;
 
 pub use api_proxy::{ApiFault, ApiProxy, ReadFault, Write};
+pub use cosign::Cosign;
 pub use example::Example;
 pub use fixture_pool::{FixtureGuard, FixturePool};
 pub use fuzz::fuzz_targets;
@@ -79,6 +82,7 @@ pub use rollout::{
     SeenObject, SimulatedMachine, SimulatedMachines, annotation,
 };
 pub use sandbox::{Sandbox, in_private_mounts};
+pub use scanners::{grype, syft, vulnerability_database};
 pub use schema::valid;
 pub use snapshot::{Entry, Kind, Snapshot, sha256};
 pub use stand_in::{Location, Login, PLAIN, Profile, Refusal, StandIn};

@@ -96,7 +96,8 @@ pub static CONTAINERS_IMAGE: Part = Part {
     },
 };
 
-/// The program that most people sign and verify images with.
+/// The program that most people sign and verify images with: its newest version, and the newest of the
+/// major version before.
 pub static COSIGN: Part = Part {
     name: "cosign",
     version: Version::Released("3.1.3"),
@@ -105,6 +106,24 @@ pub static COSIGN: Part = Part {
         package: "github.com/sigstore/cosign/v3/cmd/cosign",
         program: "cosign",
     },
+};
+
+pub static COSIGN_2: Part = Part {
+    name: "cosign-2",
+    version: Version::Released("2.6.5"),
+    needs: &[],
+    make: Make::GoInstall {
+        package: "github.com/sigstore/cosign/v2/cmd/cosign",
+        program: "cosign",
+    },
+};
+
+/// syft and grype, and a program that writes a database for grype.
+pub static SCANNERS: Part = Part {
+    name: "scanners",
+    version: Version::Sources(&["parts/scanners"]),
+    needs: &[],
+    make: Make::GoTools { module: "parts/scanners", tags: "", variable: None },
 };
 
 /// The validator of SPDX documents by the SPDX project: a directory for `PYTHONPATH`.
@@ -275,8 +294,8 @@ pub static VM_BASE: Part = Part {
     make: Make::Function(vm_base::make),
 };
 
-/// All parts except [`VM_BASE`], [`CLUSTER_API`] and [`COSIGN`]. Each part follows those that it needs, and long
-/// builds come first.
+/// All parts except [`VM_BASE`], [`CLUSTER_API`] and those in [`TEST_ALL`]. Each part follows those that it
+/// needs, and long builds come first.
 static ALL: [&Part; 21] = [
     &KUBERNETES,
     &IGNITION,
@@ -300,6 +319,9 @@ static ALL: [&Part; 21] = [
     &RUNC,
     &PYSPDXTOOLS,
 ];
+
+/// What takes long to build, and only tests of `make test-all` need.
+static TEST_ALL: [&Part; 3] = [&SCANNERS, &COSIGN, &COSIGN_2];
 
 /// The base of the test program `vm`, after the parts that it needs.
 static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
@@ -384,9 +406,9 @@ pub fn make_for_cluster_api() {
     make_missing(&[&CLUSTER_API]);
 }
 
-/// Builds cosign, which only tests of `make test-all` need, if it is missing, and prints its directory.
-pub fn make_cosign() {
-    make_missing(&[&COSIGN]);
+/// Builds the missing parts that only tests of `make test-all` need, and prints the directory of each.
+pub fn make_for_test_all() {
+    make_missing(&TEST_ALL);
 }
 
 fn make_missing(parts: &[&Part]) {

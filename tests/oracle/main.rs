@@ -39,6 +39,7 @@ mod prepared_stages;
 mod registry_faults;
 mod registry_push;
 mod sbom;
+mod scanners;
 mod serve_ignition;
 mod signature_policies;
 mod systemd_presets;

@@ -25,7 +25,7 @@ fn pyspdxtools(document: &Path) -> Finished {
 }
 
 /// The SBOM that is attached to the image of a result.
-fn sbom(registry: &Registry, result: &Value) -> Value {
+pub(super) fn sbom(registry: &Registry, result: &Value) -> Value {
     let tag = AttachmentKind::Attestation.tag(&result["digest"].as_str().unwrap().parse().unwrap());
     let name = format!("docker://{}:{tag}", registry.repository(WORKER));
     let manifest = run("skopeo", ["inspect", "--raw", "--tls-verify=false", &name]).json();
