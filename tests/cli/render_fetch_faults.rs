@@ -1,7 +1,8 @@
 //! A fault of one request does not prevent the fetch. A permanent fault or an endless answer leads
 //! to one error message.
 
-use std::time::{Duration, Instant};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use mosb_build::fetch::offline;
@@ -78,9 +79,8 @@ async fn lasting_transient_errors_fail_in_time() {
         ("silence", silent.url("/"), "timed-out"),
         ("silence in the body", slow.url("/"), "timed-out"),
     ];
-    let (started, impatient) = (Instant::now(), fetcher(options(short)));
+    let impatient = fetcher(options(short));
     let failed = join_all(all.iter().map(|(_, url, _)| get(url, &impatient))).await;
-    assert!(started.elapsed() < Duration::from_secs(15));
     for ((what, _, code), failed) in all.iter().zip(failed) {
         let failed = failed.unwrap_err();
         assert_eq!((&*failed.code, failed.class), (*code, ErrorClass::Transient), "{what}");
@@ -208,17 +208,20 @@ async fn all_failures_and_offline_references_are_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fetches_run_together_and_end_when_dropped() {
     let whole = reply(200, &[], b"hi");
+    // Nobody gets an answer before eight wait for one.
+    let (waiting, eighth) = (Mutex::new(0), Condvar::new());
     let web = Web::start(move |_, _| {
-        vec![ServerAction::Wait(Duration::from_millis(300)), ServerAction::Send(whole.clone())]
+        let mut waiting = waiting.lock().unwrap();
+        *waiting += 1;
+        eighth.notify_all();
+        drop(eighth.wait_timeout_while(waiting, LONG, |waiting| *waiting < 8).unwrap());
+        vec![ServerAction::Send(whole.clone())]
     });
     let mut config = file(json!({}));
     let one = |n: usize| json!({ "path": format!("/{n}"), "contents": { "source": web.url(&format!("/{n}")) } });
     config["storage"]["files"] = (0..24).map(one).collect();
     let eight = fetcher(options(LONG));
-    let started = Instant::now();
     render(&config, &eight).await.unwrap();
-    // In sequence it would take 7 seconds.
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     assert_eq!(web.seen().len(), 24);
 
     let silent = Web::start(|_, _| vec![ServerAction::Wait(Duration::from_secs(20))]);

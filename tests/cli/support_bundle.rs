@@ -2,7 +2,6 @@
 //! without a cluster.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -99,11 +98,9 @@ fn nothing_is_written_without_a_cluster() {
         "contexts": [{ "name": "a", "context": { "cluster": "a", "user": "a" } }],
         "users": [{ "name": "a", "user": {} }] }),
     );
-    let begun = Instant::now();
     let line = "support-bundle -o bundle.tar.gz --kubeconfig kubeconfig --format json";
     let finished = desk.mosb.run(words(line));
     let error = finished.json();
     assert_eq!((finished.code(), &error["code"]), (Some(3), &json!("nothing-read")), "{error:#}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!(!desk.at("bundle.tar.gz").exists());
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mosb_build::result_dir::ResultDir;
 use mosb_image::Digest;
@@ -16,9 +16,6 @@ use mosb_tests::{ApiFault, ApiProxy, Finished, Mosb, Namespace, Write, node, run
 const BUILD: &str = "worker-0123456789abcdef0123456789abcdef";
 const NAME: &str = "digest-worker-0123456789abcdef0123456789abcdef";
 const WAIT: Duration = Duration::from_secs(60);
-/// The end of a sidecar that has nothing to deliver, on a busy machine. One that tries to deliver
-/// in vain gives up after 15 seconds.
-const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// A Job's UID, an empty ConfigMap of it, and a sidecar that may get and patch that one.
 struct SidecarConfig {
@@ -131,18 +128,16 @@ impl SidecarConfig {
         fs::read_to_string(self.mosb.home().join("log")).unwrap()
     }
 
-    /// Ends it as the kubelet does, and says how long that took.
-    fn terminate(&self, child: Child) -> (Finished, Duration) {
-        let started = Instant::now();
+    /// Ends it as the kubelet does. One that tries to deliver in vain fails after 15 seconds.
+    fn terminate(&self, child: Child) -> Finished {
         run("kill", ["-TERM", &child.id().to_string()]);
         let output = child.wait_with_output().unwrap();
-        let finished = Finished {
+        Finished {
             what: "the sidecar".to_owned(),
             status: output.status,
             stdout: output.stdout,
             stderr: self.log(),
-        };
-        (finished, started.elapsed())
+        }
     }
 
     fn put(&self, folder: &str, outcome: Value) -> String {
@@ -203,9 +198,7 @@ fn a_result_is_delivered_and_acknowledged() {
     let result = post.result();
     assert_eq!((&result["jobUid"], &result["outcome"]), (&json!(post.uid), &json!("Succeeded")));
     assert_eq!(post.data()["digest"], json!(Digest::of(b"image")));
-    let (finished, took) = post.terminate(child);
-    finished.ok();
-    assert!(took < AT_ONCE, "{took:?}");
+    post.terminate(child).ok();
 
     // Killed after all that and started again, it ends the same.
     let before =
@@ -226,7 +219,7 @@ fn a_result_is_delivered_and_acknowledged() {
     post.acknowledged(&text).unwrap();
     let data = post.data();
     assert!(data.get("digest").is_none(), "{data:#}");
-    post.terminate(child).0.ok();
+    post.terminate(child).ok();
 }
 
 #[test]
@@ -241,9 +234,7 @@ fn the_untrusted_folder_reports_only_failures() {
     let result = post.result();
     assert_eq!((&result["outcome"], &result["step"]), (&json!("Failed"), &json!("image-build")));
     assert_eq!((&result["jobUid"], &result["message"]), (&json!(post.uid), &json!("a message")));
-    let (finished, took) = post.terminate(child);
-    finished.ok();
-    assert!(took < AT_ONCE, "{took:?}");
+    post.terminate(child).ok();
 
     // Links and other things there are not followed.
     let post = SidecarConfig::new("sidecar-links");
@@ -254,7 +245,7 @@ fn the_untrusted_folder_reports_only_failures() {
     std::os::unix::fs::symlink(other, post.folder("failure").join("result.json")).unwrap();
     let child = post.start();
     std::thread::sleep(Duration::from_millis(800));
-    post.terminate(child).0.ok();
+    post.terminate(child).ok();
     assert!(post.data().is_null());
 }
 
@@ -268,17 +259,14 @@ fn on_sigterm_it_delivers_what_is_there() {
     wait("a refused write", WAIT, || post.log().contains("trying again").then_some(()));
     assert!(post.data().is_null(), "it may not yet");
     post.allow();
-    let (finished, _) = post.terminate(child);
-    finished.ok();
+    post.terminate(child).ok();
     assert_eq!(post.result()["outcome"], "Failed");
 
     let post = SidecarConfig::new("sidecar-nothing");
     post.allow();
     let child = post.start();
     std::thread::sleep(Duration::from_millis(300));
-    let (finished, took) = post.terminate(child);
-    finished.ok();
-    assert!(took < AT_ONCE, "{took:?}");
+    post.terminate(child).ok();
     assert!(post.data().is_null());
 }
 
@@ -293,7 +281,7 @@ fn the_waiter_learns_of_a_lost_config_map() {
     let text = post.put("result", succeeded());
     let refused = post.acknowledged(&text).unwrap_err();
     assert!(refused.contains("is not there"), "{refused}");
-    assert!(!post.terminate(child).0.status.success());
+    assert!(!post.terminate(child).status.success());
 
     let owner =
         post.namespace.get("configmap/other")["metadata"]["uid"].as_str().unwrap().to_owned();
@@ -306,7 +294,7 @@ fn the_waiter_learns_of_a_lost_config_map() {
     let child = post.start();
     let refused = post.acknowledged(&text).unwrap_err();
     assert!(refused.contains("another Job"), "{refused}");
-    let (finished, _) = post.terminate(child);
+    let finished = post.terminate(child);
     assert!(finished.stderr.contains("another Job"));
     assert!(post.data().is_null(), "nothing was written");
 }
@@ -337,6 +325,6 @@ fn killed_at_its_write_it_reports_once() {
         assert_eq!(post.data()["digest"], json!(Digest::of(b"image")), "{what}");
         let patch = format!("PATCH configmaps/{NAME}");
         assert_eq!(proxy.written(&place), [patch], "{what}");
-        post.terminate(child).0.ok();
+        post.terminate(child).ok();
     }
 }

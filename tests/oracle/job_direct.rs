@@ -1,7 +1,7 @@
 //! `mosb job build --result`: the pod of a direct build, with a real registry.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -338,10 +338,8 @@ fn it_waits_for_the_acknowledgement() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(child.try_wait().unwrap().is_none(), "it ended without an acknowledgement");
     let _sidecar = Sidecar::start(&pod.volume("result"));
-    let waited = Instant::now();
+    // A result that is not acknowledged is an error after minutes.
     assert!(child.wait().unwrap().success());
-    // Without it, the pod waits for minutes.
-    assert!(waited.elapsed() < Duration::from_secs(100));
     // SIGTERM during the wait does not delete the result.
     drop(_sidecar);
     for name in ["acknowledged", "result.json"] {

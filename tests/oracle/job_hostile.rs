@@ -6,7 +6,6 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -306,7 +305,6 @@ fn a_bad_build_output_is_rejected_unread() {
     for (number, (what, change, reason)) in cases.into_iter().enumerate() {
         let left = Left::new();
         change(&left);
-        let started = Instant::now();
         let (finished, reported) = left.push(&format!("result-{number}"));
         println!("{what}: {}", reported["message"]);
         assert!(!finished.status.success(), "{what}");
@@ -320,7 +318,6 @@ fn a_bad_build_output_is_rejected_unread() {
             (&json!("refused"), &json!(reason)),
             "{what}: {reported:#}"
         );
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
         let visible = format!("{reported}{}{}", finished.stderr, finished.text());
         assert!(!visible.contains(password) && !visible.contains(&auth), "{what}: {visible}");
     }

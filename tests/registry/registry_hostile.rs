@@ -208,12 +208,10 @@ async fn a_registry_that_drips_is_given_up() {
             });
             let client = Client::new(&impatient()).unwrap();
             let image = source(&format!("{}/acme/os:v1", web.address()));
-            let began = Instant::now();
             let error = client.resolve(&image, None).await.unwrap_err();
             let too_slow = "too slow: less than 10240 bytes/s over 1 s";
             assert!(matches!(error, Error::TooSlow { .. }), "{what}: {error}");
             assert!(error.to_string().contains(too_slow), "{what}: {error}");
-            assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", began.elapsed());
         }
     });
     join_all(all).await;
@@ -229,8 +227,8 @@ async fn a_slow_reader_makes_no_registry_slow() {
     let options = Options {
         timeouts: Timeouts {
             least_speed: LeastSpeed {
-                bytes_per_second: 8 << 20,
-                window: Duration::from_millis(200),
+                bytes_per_second: 4 << 20,
+                window: Duration::from_secs(1),
             },
             ..options().timeouts
         },
@@ -244,8 +242,8 @@ async fn a_slow_reader_makes_no_registry_slow() {
     let (began, mut size, mut blob) = (Instant::now(), 0, blob);
     while let Some(chunk) = blob.next().await.transpose().unwrap() {
         size += chunk.len() as u64;
-        // The reader's own rate of about 5 MiB/s is below the required rate of the registry.
-        tokio::time::sleep(Duration::from_secs_f64(chunk.len() as f64 / f64::from(5 << 20))).await;
+        // The reader's own rate of about 2 MiB/s is below the required rate of the registry.
+        tokio::time::sleep(Duration::from_secs_f64(chunk.len() as f64 / f64::from(2 << 20))).await;
     }
     assert_eq!(size, large.size);
     assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
@@ -266,8 +264,6 @@ async fn registries_that_read_no_upload_are_given_up() {
     let resolved = client.resolve(&source(&layout.reference("v1")), None).await.unwrap();
     let plan = plan_on(&resolved, "x", &["new"]);
     let place = target(&format!("{}/acme/os", web.address()));
-    let began = Instant::now();
     let error = client.push(&place, &plan).await.unwrap_err();
     assert!(matches!(error, Error::TooSlow { .. }), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }

@@ -133,5 +133,16 @@ async fn all_pages_of_tags_are_read() {
     let (found, _) = list(vec![page(0..1500), page(1500..MAX_TAGS + 1)]).await;
     assert_eq!(found.unwrap_err().code(), "too-many-tags");
     let (found, _) = list(vec![vec!["../x".to_owned()]]).await;
-    assert_eq!(found.unwrap_err().code(), "bad-answer");
+    let error = found.unwrap_err();
+    assert_eq!(error.code(), "bad-answer");
+    assert!(error.to_string().contains("\"../x\", which is not a tag"), "{error}");
+    let attached =
+        |range: std::ops::Range<usize>| range.map(|tag| format!("sha256-{tag:064x}.sig")).collect();
+    let (found, _) = list(vec![attached(0..1000), page(0..1)]).await;
+    assert_eq!(found.unwrap().into_iter().collect::<Vec<_>>(), ["t0"]);
+    let pages = (0..7).map(|number| attached(number * 1000..(number + 1) * 1000)).collect();
+    let (found, _) = list(pages).await;
+    let error = found.unwrap_err();
+    assert_eq!(error.code(), "too-many-tags");
+    assert!(error.to_string().contains("more than 6000 tags of what is attached"), "{error}");
 }

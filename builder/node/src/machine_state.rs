@@ -101,10 +101,12 @@ impl MachineState {
         self.deployments.booted_digest() == Some(image.digest())
     }
 
-    /// Whether the image of this target is staged, and was verified if it must be.
+    /// Whether the image of this target is staged, and was verified if it must be. A copy of what the
+    /// machine runs, as with other kernel arguments, was not pulled for it.
     pub fn has_staged(&self, target: &NodeTarget) -> bool {
-        self.deployments.staged_digest() == Some(target.image.digest())
-            && (self.deployments.staged_is_verified || !target.verify)
+        let may_be_booted =
+            self.deployments.staged_is_verified || !target.verify || self.runs(&target.image);
+        may_be_booted && self.deployments.staged_digest() == Some(target.image.digest())
     }
 
     /// What the booted deployment has beside its image would come along with each other image.
@@ -206,6 +208,39 @@ pub(crate) fn is_installed(root: &HostRoot, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_a_pulled_image_must_be_verified() {
+        let image = |name: &str| format!("reg.example/os@{}", Digest::of(name.as_bytes()));
+        let deployment = |name: &str| {
+            let digest = Some(Digest::of(name.as_bytes()));
+            Some(Deployment { image: "reg.example/os".to_owned(), digest })
+        };
+        for (booted, staged, is_verified, verify, want) in [
+            ("old", "new", false, false, true),
+            ("old", "new", true, true, true),
+            ("old", "new", false, true, false),
+            ("old", "other", true, true, false),
+            // With other kernel arguments.
+            ("new", "new", false, true, true),
+        ] {
+            let state = MachineState {
+                deployments: Deployments {
+                    booted: deployment(booted),
+                    staged: deployment(staged),
+                    staged_is_verified: is_verified,
+                    ..Deployments::default()
+                },
+                ..MachineState::default()
+            };
+            let target = json!({ "image": image("new"), "verify": verify });
+            let target: NodeTarget = serde_json::from_value(target).unwrap();
+            let what = format!("{booted} {staged} {is_verified} {verify}");
+            assert_eq!(state.has_staged(&target), want, "{what}");
+            assert_eq!(state.boots_other_next(&target), !want, "{what}");
+        }
+    }
 
     #[test]
     fn tools_are_found_on_the_machines_path() {

@@ -5,9 +5,8 @@
 //! only `/etc/containers`. What pulls sees a copy of that directory there with the mirrors and CAs
 //! beside what the machine has: the mirrors are a drop-in of `registries.conf`, a host has our CAs
 //! beside the machine's own certificates, and files about signatures replace those of the same name.
-//! Nothing below `/etc` changes. The copy is in a directory for
-//! root, but skopeo reads it where it is mounted; the proxy, whose address may have a password, is in
-//! a file for root.
+//! Nothing below `/etc` changes. The copy is in a directory for root, but skopeo reads it where it is
+//! mounted; the proxy, whose address may have a password, is in a file for root.
 
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ use crate::error::Error;
 use crate::host::{Host, words};
 use crate::host_root::HostRoot;
 
-/// Mirrors, CAs and files about signatures, before the copy is made. Below the directory of the login, with which all of it
-/// is removed.
+/// Mirrors, CAs and files about signatures, before the copy is made. Below the directory of the login,
+/// with which all of it is removed.
 const GIVEN: &str = "/run/mosb-rollout/given";
 /// The script that makes the copy.
 const SCRIPT: &str = "/run/mosb-rollout/copy-containers";

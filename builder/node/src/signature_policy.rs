@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_must_require_a_signature_of_the_image() {
+    fn policy_must_require_a_signature_of_the_image() {
         let strict = policy(NEVER, &[("reg.example", SIGNED)]);
         for (what, own, want) in [
             ("a scope", Some(strict.clone()), ""),
@@ -177,7 +177,7 @@ mod tests {
 
     /// As skopeo 1.18 wrote them.
     #[test]
-    fn refusals_are_told_from_other_failures() {
+    fn refusals_differ_from_other_failures() {
         for (output, want) in [
             (
                 "error: Source image rejected: A signature was required, but no signature exists",

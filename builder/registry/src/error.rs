@@ -145,10 +145,15 @@ pub enum Error {
     },
     /// More tags than are looked up.
     #[error(
-        "{repository}: more than {limit} tags, and no more are looked up; push the images of machines to a repository of their own"
+        "{repository}: more than {limit} {what}, and no more are looked up; push the images of machines to a repository of their own"
     )]
     #[diagnostic(code = "too-many-tags", class = InvalidInput)]
-    TooManyTags { repository: String, limit: usize },
+    TooManyTags {
+        repository: String,
+        limit: usize,
+        /// Which tags.
+        what: &'static str,
+    },
     /// Schema 1, an artifact, something else.
     #[error(
         "{image}: {media_type:?} is not an image that can be built upon; want an OCI or Docker schema 2 image"

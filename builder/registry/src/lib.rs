@@ -22,7 +22,7 @@
 //! | `repository` | its tags and what they name, its owners, the deletion of a manifest |
 //! | `manifest`, `select_platform`, `resolve`, `store`, `verify` | reading an image |
 //! | `attached`, `attach` | signatures, attestations and referrers of an image: read, written |
-//! | `signature_rule`, `check_signatures`, `check_image` | the signatures that a policy requires of an image, and whether it has them |
+//! | `signature_rule`, `check_signatures` | the signatures that a policy requires of an image, and whether it has them |
 //! | `small_image` | an image with one file |
 //! | `push`, `push_remote`, `tag_platform`, `refused_check` | writing an image |
 

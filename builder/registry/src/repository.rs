@@ -173,20 +173,25 @@ impl Remote {
                     .await);
             }
             if answer.body.len() as u64 > PAGE_LIMIT {
-                return Err(self.too_many_tags());
+                return Err(self.too_many_tags(MAX_TAGS, "tags"));
             }
             let page: TagPage = serde_json::from_slice(&answer.body)
                 .map_err(|error| bad(format!("no list of tags: {error}")))?;
             let before = tags.len() + attachments.len();
             for tag in page.tags {
                 if !is_tag(&tag) {
-                    return Err(bad(format!("{:?}, which is not a tag", tag.get(..40))));
+                    let begin: String = tag.chars().take(40).collect();
+                    return Err(bad(format!("{begin:?}, which is not a tag")));
                 }
                 let list = if is_attachment_tag(&tag) { &mut attachments } else { &mut tags };
                 list.insert(tag);
             }
-            if tags.len() > MAX_TAGS || attachments.len() > MAX_ATTACHMENTS {
-                return Err(self.too_many_tags());
+            if tags.len() > MAX_TAGS {
+                return Err(self.too_many_tags(MAX_TAGS, "tags"));
+            }
+            if attachments.len() > MAX_ATTACHMENTS {
+                let what = "tags of what is attached to images";
+                return Err(self.too_many_tags(MAX_ATTACHMENTS, what));
             }
             let Some(next) = next_page(&answer) else {
                 return Ok(tags);
@@ -200,8 +205,8 @@ impl Remote {
         }
     }
 
-    fn too_many_tags(&self) -> Error {
-        Error::TooManyTags { repository: self.shown.to_string(), limit: MAX_TAGS }
+    fn too_many_tags(&self, limit: usize, what: &'static str) -> Error {
+        Error::TooManyTags { repository: self.shown.to_string(), limit, what }
     }
 
     async fn tagged(

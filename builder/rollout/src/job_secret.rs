@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_verified_targets_bring_the_policy_of_their_config() {
+    async fn verified_targets_bring_the_policy_of_their_config() {
         for (verify, want) in [(false, Value::Null), (true, json!({ "policy.json": "policy" }))] {
             let image = format!("reg.example/os@{}", Digest::of(b"image"));
             let target = json!({ "image": image, "config": RENDERED, "verify": verify });

@@ -8,7 +8,7 @@ const VERIFY: &str = "mosb.dev/verify-on-machines";
 const CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
 
 #[test]
-fn a_refused_image_survives_a_kill_after_each_write() {
+fn refusals_survive_a_kill_after_each_write() {
     let cluster = RolloutCluster::start_behind_proxy(&json!({}));
     cluster.run_stories(&[("refused by one machine, then corrected", refused)]);
     cluster.finish();

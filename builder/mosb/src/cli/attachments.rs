@@ -68,12 +68,12 @@ impl Attachments {
             (count, []) => format!("{count}, by keys that no policy here names"),
             (count, keys) => format!("{count}, by {}", keys.join(", ")),
         };
-        let there = |is_there| Some(if is_there { "attached" } else { "none" });
+        let shown = |is_attached| Some(if is_attached { "attached" } else { "none" });
         page.section("Attached");
         page.pairs(&[
             ("signatures", Some(&*signatures)),
-            ("SBOM", there(self.sbom)),
-            ("provenance", there(self.provenance)),
+            ("SBOM", shown(self.sbom)),
+            ("provenance", shown(self.provenance)),
         ]);
     }
 }
