@@ -226,10 +226,7 @@ async fn a_slow_reader_makes_no_registry_slow() {
     registry.push(&layout, "v1", "acme/base:v1");
     let options = Options {
         timeouts: Timeouts {
-            least_speed: LeastSpeed {
-                bytes_per_second: 4 << 20,
-                window: Duration::from_secs(1),
-            },
+            least_speed: LeastSpeed { bytes_per_second: 4 << 20, window: Duration::from_secs(1) },
             ..options().timeouts
         },
         ..options()
