@@ -126,6 +126,14 @@ pub static SCANNERS: Part = Part {
     make: Make::GoTools { module: "parts/scanners", tags: "", variable: None },
 };
 
+/// Kyverno's engine and its verifier of signatures, as a program for queries.
+pub static KYVERNO: Part = Part {
+    name: "kyverno",
+    version: Version::Sources(&["parts/kyverno"]),
+    needs: &[],
+    make: Make::GoModule { module: "parts/kyverno", tags: "" },
+};
+
 /// The validator of SPDX documents by the SPDX project: a directory for `PYTHONPATH`.
 pub static PYSPDXTOOLS: Part = Part {
     name: "pyspdxtools",
@@ -321,7 +329,7 @@ static ALL: [&Part; 21] = [
 ];
 
 /// What takes long to build, and only tests of `make test-all` need.
-static TEST_ALL: [&Part; 3] = [&SCANNERS, &COSIGN, &COSIGN_2];
+static TEST_ALL: [&Part; 4] = [&KYVERNO, &SCANNERS, &COSIGN, &COSIGN_2];
 
 /// The base of the test program `vm`, after the parts that it needs.
 static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];

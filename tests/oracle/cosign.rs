@@ -187,7 +187,7 @@ fn verify_what_a_build_attaches(part: &'static Part) {
 }
 
 /// Gives an image what is attached to another one, by its tag.
-fn copy_attached(kind: AttachmentKind, repository: &str, from: &str, to: &str) {
+pub(super) fn copy_attached(kind: AttachmentKind, repository: &str, from: &str, to: &str) {
     let tag = |digest: &str| kind.tag(&digest.parse().unwrap());
     copy(&format!("{repository}:{}", tag(from)), &format!("{repository}:{}", tag(to)));
 }

@@ -23,6 +23,7 @@ mod job_hostile;
 mod job_last_part;
 mod job_pod;
 mod kills;
+mod kyverno;
 mod merge_oracle;
 mod packages;
 mod part_image;
