@@ -144,5 +144,5 @@ async fn all_pages_of_tags_are_read() {
     let (found, _) = list(pages).await;
     let error = found.unwrap_err();
     assert_eq!(error.code(), "too-many-tags");
-    assert!(error.to_string().contains("more than 6000 tags of what is attached"), "{error}");
+    assert!(error.to_string().contains("more than 6000 tags of attachments"), "{error}");
 }

@@ -26,7 +26,7 @@ use mosb_types::null_is_empty;
 
 /// The most tags of a repository that are listed: each is asked for.
 pub const MAX_TAGS: usize = 2000;
-/// The most tags of what is attached to images, which are skipped.
+/// The most tags of attachments of images, which are skipped.
 const MAX_ATTACHMENTS: usize = 3 * MAX_TAGS;
 /// Tags of a page.
 const PAGE: usize = 1000;
@@ -190,8 +190,7 @@ impl Remote {
                 return Err(self.too_many_tags(MAX_TAGS, "tags"));
             }
             if attachments.len() > MAX_ATTACHMENTS {
-                let what = "tags of what is attached to images";
-                return Err(self.too_many_tags(MAX_ATTACHMENTS, what));
+                return Err(self.too_many_tags(MAX_ATTACHMENTS, "tags of attachments"));
             }
             let Some(next) = next_page(&answer) else {
                 return Ok(tags);
