@@ -24,9 +24,12 @@ fn machines_differ_and_their_pods_meet() {
     }
     assert_eq!(ids.len(), 6, "{ids:?}");
     // The real programs, if the environment names them.
-    for tool in [NodeTool::Bootc, NodeTool::RpmOstree] {
+    // The wrapper of `boot_loader.sh` runs bootc.
+    for (tool, path) in
+        [(NodeTool::Bootc, "/run/lab/bootc"), (NodeTool::RpmOstree, "/usr/bin/rpm-ostree")]
+    {
         let want = sha256(&std::fs::read(MachineTools::get().program(tool)).unwrap());
-        let sum = lab.machine(0).run(&format!("sha256sum < /usr/bin/{tool}")).ok().text();
+        let sum = lab.machine(0).run(&format!("sha256sum < {path}")).ok().text();
         assert_eq!(sum.split_whitespace().next(), Some(&*want), "{tool}");
     }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use super::{PROGRAMS, SETTINGS, settings_of};
 use crate::child::limited;
+use crate::node::Problem;
 use crate::node::control_plane::ControlPlane;
 use crate::node::place::{Place, checked, make_directory, write};
 use crate::node::settings::Settings;
-use crate::node::{Problem, SOON_LOST};
 
 /// The files of the control plane, below the settings of its machine.
 const FILES: &str = "control-plane";
@@ -32,7 +32,7 @@ pub fn write_units(place: &Place, settings: &Settings, index: u8) -> Result<(), 
     for (name, line) in [
         ("etcd", plane.etcd()),
         ("kube-apiserver", plane.api_server(place.subnet, settings)),
-        ("kube-controller-manager", plane.controller_manager(settings, &[SOON_LOST])),
+        ("kube-controller-manager", plane.controller_manager(settings)),
         ("kube-scheduler", plane.scheduler()),
     ] {
         write(&directory.join(format!("{name}.service")), unit(name, &line))?;

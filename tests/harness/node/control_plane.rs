@@ -88,8 +88,8 @@ impl ControlPlane {
     }
 
     /// `more` flags come last.
-    pub fn controller_manager(&self, settings: &Settings, more: &[&str]) -> Vec<String> {
-        let mut flags = vec![
+    pub fn controller_manager(&self, settings: &Settings) -> Vec<String> {
+        let flags = vec![
             format!("--kubeconfig={}", self.config.join("controller-manager").display()),
             "--use-service-account-credentials".to_owned(),
             format!("--service-account-private-key-file={}", self.sees(&settings.signer.key)),
@@ -99,7 +99,6 @@ impl ControlPlane {
             "--kube-api-qps=200".to_owned(),
             "--kube-api-burst=400".to_owned(),
         ];
-        flags.extend(more.iter().map(|&flag| flag.to_owned()));
         line(self.programs.join("kube-controller-manager"), flags)
     }
 

@@ -45,7 +45,7 @@ pub use namespace::{Namespace, condition};
 pub use programs::Programs;
 pub use registry::NodeRegistry;
 pub use settings::{COUNTED, RECORDED};
-pub(crate) use start::{Parts, SOON_LOST};
+pub(crate) use start::Parts;
 pub(crate) use wait::PAUSE;
 pub use wait::wait;
 

@@ -14,9 +14,6 @@ use super::{
     ADMINISTRATOR, Api, Node, NodeRegistry, Problem, Programs, components, condition, images,
 };
 
-/// Tests wait until a machine is known to be lost.
-pub(crate) const SOON_LOST: &str = "--node-monitor-grace-period=16s";
-
 impl Node {
     /// Brings a node up and waits until it is ready for pods.
     pub fn start(programs: &Programs) -> Result<Self, Problem> {
@@ -33,7 +30,7 @@ impl Node {
         ready("containerd, with an image");
         node.until_api_server()?;
         ready("API server");
-        node.run_controllers(&settings, &[])?;
+        node.run_controllers(&settings)?;
         node.run_kubelet(&own(&node.place, programs))?;
         ready("node");
         // A taint keeps pods away until the controller manager has seen that, too.
@@ -67,7 +64,7 @@ impl Node {
         node.run_control_plane(&settings)?;
         node.until("the registry", || node.registry.listens())?;
         node.until_api_server()?;
-        node.run_controllers(&settings, &[SOON_LOST])?;
+        node.run_controllers(&settings)?;
         node.until_service_accounts()?;
         Ok(node)
     }
@@ -120,9 +117,9 @@ impl Node {
         self.run("registry", &components::registry(programs, place))
     }
 
-    fn run_controllers(&self, settings: &Settings, more: &[&str]) -> Result<(), Problem> {
+    fn run_controllers(&self, settings: &Settings) -> Result<(), Problem> {
         let plane = ControlPlane::of(&self.place, &self.programs);
-        self.run("controller-manager", &plane.controller_manager(settings, more))?;
+        self.run("controller-manager", &plane.controller_manager(settings))?;
         self.run("scheduler", &plane.scheduler())
     }
 
