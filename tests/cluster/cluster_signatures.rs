@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::cluster_sboms::{assert_same_sbom, sboms};
 use crate::image_promotion::{annotate, wait_condition};
 use crate::test_cluster::build_pod::recorded;
 use crate::test_cluster::{BUILD, Cluster, SOON, state};
@@ -27,7 +28,7 @@ impl Keys {
         keys
     }
 
-    fn file(&self, name: &str) -> String {
+    pub fn file(&self, name: &str) -> String {
         self.mosb.home().join(name).display().to_string()
     }
 
@@ -48,7 +49,7 @@ impl Keys {
     }
 
     /// Runs a command with the login and the CA of the registry.
-    fn run(&self, cluster: &Cluster, words: &[&str]) -> Finished {
+    pub fn run(&self, cluster: &Cluster, words: &[&str]) -> Finished {
         let registry = cluster.node.registry();
         let (authfile, certificates) = (registry.authfile(), registry.certificates());
         let mut words = words.to_vec();
@@ -79,42 +80,6 @@ impl Keys {
         let finished = self.run(cluster, &["verify", image, "--key", &key, "-o", "json"]);
         (finished.code() == Some(0)).then(|| finished.json()["manifests"][0].clone())
     }
-
-    /// Makes an image that the controller made and signed by hand, with the key `hand.key`: it is the
-    /// same image, and has the same SBOM.
-    #[track_caller]
-    fn assert_same_sbom(&self, cluster: &Cluster, image: &str, rendered: &str, more: &[&str]) {
-        let config = cluster.node.get(&format!("machineconfig/{rendered}"));
-        let (file, key) = (self.file(&format!("{rendered}.json")), self.file("hand.key"));
-        std::fs::write(&file, config.to_string()).unwrap();
-        let mut words = vec!["build", &*file, "--output", &*cluster.push, "--sign-key", &*key];
-        words.extend(["--build-on=every-config", "-ojson"]);
-        words.extend(more);
-        let built = self.run(cluster, &words).ok().json();
-        assert_eq!(built["image"], image);
-        let sboms = sboms(cluster, image);
-        let [controllers, by_hand] = &sboms[..] else { panic!("{sboms:#?}") };
-        assert_eq!(controllers, by_hand);
-        assert!(!controllers["files"].as_array().unwrap().is_empty(), "{controllers:#}");
-    }
-}
-
-/// The SPDX documents that are attached to an image in the push repository, the oldest first.
-fn sboms(cluster: &Cluster, image: &str) -> Vec<Value> {
-    let registry = cluster.node.registry();
-    let (_, digest) = image.split_once('@').unwrap();
-    let tag = format!("{}.att", digest.replace(':', "-"));
-    let read = |digest: &str| -> Value { serde_json::from_reader(registry.blob(digest)).unwrap() };
-    let manifest = read(&registry.tagged(&cluster.pool, &tag));
-    let layers = manifest["layers"].as_array().unwrap().iter();
-    let sboms =
-        layers.filter(|it| it["annotations"]["predicateType"] == "https://spdx.dev/Document");
-    let document = |layer: &Value| {
-        let envelope = read(layer["digest"].as_str().unwrap());
-        let statement = STANDARD.decode(envelope["payload"].as_str().unwrap()).unwrap();
-        serde_json::from_slice::<Value>(&statement).unwrap()["predicate"].clone()
-    };
-    sboms.map(document).collect()
 }
 
 pub fn descriptions(manifest: &Value) -> Vec<String> {
@@ -228,7 +193,7 @@ fn the_controller_signs_images_before_they_serve() {
         assert!(has("SPDX-2.3") && has(" files"), "of a direct build, files are listed: {found:?}");
         assert!(has("by https://mosb.dev/builder/controller, of ") && has(&rendered), "{found:?}");
     }
-    keys.assert_same_sbom(&cluster, &first, &rendered, &[]);
+    assert_same_sbom(&keys, &cluster, &first, &rendered, &[]);
     assert!(sboms(&cluster, &first)[0].to_string().contains("/bash@5.2?"));
     let shown = cluster.mosb(&["builds", &cluster.pool, "-o", "json"]).ok().json();
     assert_eq!(shown["builds"][0]["signed"], annotations["mosb.dev/signed"]);
@@ -329,7 +294,7 @@ fn a_prepared_base_is_signed_before_it_is_used() {
     let containerfile = keys.file("Containerfile");
     std::fs::write(&containerfile, instructions).unwrap();
     let more = ["--containerfile", &containerfile, "--prepared", &prepared];
-    keys.assert_same_sbom(&cluster, &second, &rendered, &more);
+    assert_same_sbom(&keys, &cluster, &second, &rendered, &more);
 }
 
 /// Waits until the newest image is out of service because it has no signature; its build and digest.

@@ -15,6 +15,7 @@ mod cluster_packages;
 mod cluster_pod;
 mod cluster_prepared;
 mod cluster_render;
+mod cluster_sboms;
 mod cluster_signatures;
 mod cluster_story;
 mod cluster_two_namespaces;

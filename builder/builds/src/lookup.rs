@@ -162,8 +162,9 @@ pub enum ImageKind {
     /// The config on a prepared base in the push repository, whose tree is this image there, if it is
     /// known.
     OnPrepared { base: Digest, tree: Option<Digest> },
-    /// A Containerfile that was run as a whole.
-    Containerfile,
+    /// A Containerfile that was run as a whole, on the base, whose tree is this image in the push
+    /// repository, if it is known.
+    Containerfile { tree: Option<Digest> },
     /// It is itself a prepared base. The images with its tree and with that of its base, if they are
     /// known.
     PreparedBase { tree: Option<Digest>, base_tree: Option<Digest> },

@@ -61,13 +61,14 @@ impl<'a> DecisionBuilder<'a> {
         builder: ImageBuilderType,
         on: Option<&PreparedBase>,
     ) -> ImageKind {
+        let containerfile = || ImageKind::Containerfile { tree: self.tree_of_base(build) };
         match (builder, method_of(build), on) {
             // It supports only Containerfiles.
-            (ImageBuilderType::OpenShiftImage, ..) => ImageKind::Containerfile,
+            (ImageBuilderType::OpenShiftImage, ..) => containerfile(),
             (_, _, Some(on)) => {
                 ImageKind::OnPrepared { base: on.image, tree: self.tree_of(build, on.image) }
             }
-            (_, JobMethod::Containerfile, None) => ImageKind::Containerfile,
+            (_, JobMethod::Containerfile, None) => containerfile(),
             (_, JobMethod::Direct, None) => ImageKind::Direct { tree: self.lower_of(build).1 },
         }
     }
@@ -150,9 +151,13 @@ impl<'a> DecisionBuilder<'a> {
     ) -> Result<Option<SigningWait<'a>>, Lookup> {
         let kind = ImageKind::PreparedBase {
             tree: self.tree_of(build, image),
-            base_tree: base_of(build).and_then(|base| self.tree_of(build, base)),
+            base_tree: self.tree_of_base(build),
         };
         self.sign(build, &self.desired.push.pinned(image), kind, builder)
+    }
+
+    fn tree_of_base(&self, build: &MachineOsBuild) -> Option<Digest> {
+        self.tree_of(build, base_of(build)?)
     }
 
     /// The image with the tree of what a build is made on, recorded or about to be.

@@ -27,8 +27,8 @@ pub(super) struct DirectImage {
 }
 
 /// The image of the config of this draft, from the tree of its base, or of the prepared base that it is
-/// `on`. `None` if something must be run for the config, or if the tree can't be read. A Containerfile
-/// may have a last part, which runs on the image. `image` may be that image, for the log.
+/// `on`. `None` if something must be run for the config. A Containerfile may have a last part, which runs
+/// on the image.
 ///
 /// # Errors
 /// Those of the plan: a Job would report them too.
@@ -36,16 +36,8 @@ pub(super) async fn direct_image(
     context: PlanContext<'_>,
     resolved_draft: ResolvedDraft,
     on: Option<ResolvedPrepared>,
-    tree: &PinnedRef,
-    image: &PinnedRef,
+    tree: BaseTree,
 ) -> Result<Option<DirectImage>, Problem> {
-    if on.is_none() && !resolved_draft.draft.needs_tree() {
-        return Ok(None);
-    }
-    let lower = on.as_ref().map_or(&resolved_draft.base, |on| &on.resolved).manifest;
-    let Some(tree) = recorded_tree_of(context, tree, &lower, image).await else {
-        return Ok(None);
-    };
     let plan = resolve::finish_with_tree(context, resolved_draft, on, tree.clone()).await?.plan;
     match plan.method {
         Method::Direct | Method::Prepared(_) | Method::LastPart(_) => {}
@@ -85,6 +77,9 @@ pub(super) async fn direct_digest(
     lookup: &PlanLookup,
     image: &PinnedRef,
 ) -> Result<Option<Digest>, Problem> {
+    if !resolved_draft.draft.needs_tree() {
+        return Ok(None);
+    }
     let base = resolved_draft.base.manifest;
     let pool = lookup.pool.as_str();
     let Some(tree) = recorded_tree(&resolver.cache, pool, &lookup.push, &base) else {
@@ -93,6 +88,9 @@ pub(super) async fn direct_digest(
         );
         return Ok(None);
     };
-    let made = direct_image(context, resolved_draft, None, &tree, image).await?;
+    let Some(tree) = recorded_tree_of(context, &tree, &base, image).await else {
+        return Ok(None);
+    };
+    let made = direct_image(context, resolved_draft, None, tree).await?;
     Ok(made.map(|made| made.assembled.edited.digest()))
 }

@@ -11,6 +11,7 @@ mod draft_again;
 mod existing_image;
 mod image_checks;
 mod os_change;
+mod os_packages;
 mod packages;
 mod plan;
 mod recognise;
@@ -82,8 +83,8 @@ pub async fn resolve(
             Lookup::Sign(lookup) => {
                 let asked = Box::pin(sign::sign(resolver, signing_keys, lookup));
                 let what = || format!("signature of {}", lookup.image);
-                // It is planned again, and written.
-                let signed = resolver.limits.with_timeouts(2, what, asked).await;
+                // It is planned again, layers are read, and documents are written.
+                let signed = resolver.limits.with_timeouts(3, what, asked).await;
                 LookupResult::Sign(lookup.image.clone(), signed)
             }
             Lookup::OsImage { rendered } => {

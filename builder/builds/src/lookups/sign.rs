@@ -5,8 +5,9 @@
 
 use tokio::task::spawn_blocking;
 
-use super::direct_image::{DirectImage, direct_image, recorded_tree_of};
+use super::direct_image::{DirectImage, direct_image};
 use super::draft_again::{DraftAgain, context_of};
+use super::os_packages::{of_layers, recorded_tree};
 use super::plan::{builder_nodes, prepared_base};
 use super::recognise::inputs_of;
 use super::{LookupError, LookupPermit, Resolver};
@@ -89,7 +90,9 @@ async fn sign_with(
             prepared.check(as_base(&found)?).map_err(PlanError::from)?;
             vec![prepared.tag().to_string()]
         }
-        ImageKind::Direct { .. } | ImageKind::OnPrepared { .. } | ImageKind::Containerfile => {
+        ImageKind::Direct { .. }
+        | ImageKind::OnPrepared { .. }
+        | ImageKind::Containerfile { .. } => {
             let (inputs, _) = resolved_draft.draft.names();
             if inputs_of(&found).as_deref() != Some(&*inputs.hex()) {
                 let build = lookup.build.clone();
@@ -137,8 +140,8 @@ fn prepared_of(resolver: &Resolver, lookup: &SignLookup, draft: &Draft) -> Resul
     prepared.ok_or_else(|| Error::NoPreparedBase { image: lookup.image.clone() })
 }
 
-/// What the documents of an image have. The files of the layer of its config, and the packages below it,
-/// are known if the layer that is made here once more is the one in the registry.
+/// What the documents of an image have. The files of the layer of its config are known if the layer that
+/// is made here once more is the one in the registry.
 async fn describe(
     resolver: &Resolver,
     context: PlanContext<'_>,
@@ -153,12 +156,17 @@ async fn describe(
         ImageKind::PreparedBase { tree, base_tree } => {
             let prepared = prepared_of(resolver, lookup, &draft)?;
             let base = &prepared.request.base;
-            let of_base = packages_in(context, lookup, base_tree, &base.manifest_digest).await;
-            let of_base = of_base.map(|installed| installed.packages);
-            let packages = packages_in(context, lookup, tree, &image.digest()).await;
-            let packages = packages.map(|installed| OsPackages { installed, of_base });
-            let (origin, below) = (prepared.origin(), &base.config.diff_ids);
-            return Ok(Description::of_layers(origin, below, None, &layers, packages));
+            let below = recorded_tree(context, lookup, base_tree, &base.manifest_digest).await;
+            let (below, below_layers) = (below.as_ref(), &base.config.diff_ids);
+            let packages = match recorded_tree(context, lookup, tree, &image.digest()).await {
+                Some(tree) => Some(OsPackages {
+                    installed: Installed::of(&tree),
+                    of_base: below.map(|below| Installed::of(below).packages),
+                }),
+                None => of_layers(resolver, found, &layers, below_layers, below).await?,
+            };
+            let origin = prepared.origin();
+            return Ok(Description::of_layers(origin, below_layers, None, &layers, packages));
         }
         ImageKind::Direct { tree } => (Method::Direct, None, tree),
         ImageKind::OnPrepared { base, tree } => {
@@ -173,15 +181,26 @@ async fn describe(
             };
             (method, Some(on), tree)
         }
-        ImageKind::Containerfile => (Method::Containerfile(draft.reasons().to_vec()), None, None),
+        ImageKind::Containerfile { tree } => {
+            (Method::Containerfile(draft.reasons().to_vec()), None, tree)
+        }
     };
     let prepared = on.as_ref().map(|on| on.base.clone());
-    if let Some(tree) = tree
-        && let Some(made) =
-            direct_image(context, resolved_draft, on, &push.pinned(tree), image).await?
+    let lower = prepared.as_ref().map_or(&draft.request().base, |on| &on.image);
+    let tree = recorded_tree(context, lookup, tree, &lower.manifest_digest).await;
+    let packages = match method {
+        Method::Direct | Method::Prepared(_) => None,
+        Method::LastPart(_) | Method::Containerfile(_) => {
+            let below = &lower.config.diff_ids;
+            of_layers(resolver, found, &layers, below, tree.as_ref()).await?
+        }
+    };
+    if !matches!(method, Method::Containerfile(_))
+        && let Some(tree) = tree
+        && let Some(made) = direct_image(context, resolved_draft, on, tree).await?
     {
-        let (digest, layers) = (image.digest(), layers.clone());
-        let described = blocking(move || describe_made(&made, digest, &layers)).await;
+        let (digest, layers, packages) = (image.digest(), layers.clone(), packages.clone());
+        let described = blocking(move || describe_made(&made, digest, &layers, packages)).await;
         if let Some(described) = described {
             return Ok(described);
         }
@@ -193,26 +212,19 @@ async fn describe(
     let planning = move || {
         let plan = BuildPlan { method, prepared, ..draft.finish_unread() };
         let below = &plan.lower().config.diff_ids;
-        Description::of_layers(plan.origin(), below, None, &layers, None)
+        Description::of_layers(plan.origin(), below, None, &layers, packages)
     };
     Ok(blocking(planning).await)
 }
 
-/// The packages in the tree of an image, if a build recorded it.
-async fn packages_in(
-    context: PlanContext<'_>,
-    lookup: &SignLookup,
-    tree: Option<Digest>,
-    of: &Digest,
-) -> Option<Installed> {
-    let tree = lookup.plan.push.pinned(tree?);
-    let tree = recorded_tree_of(context, &tree, of, &lookup.image).await?;
-    Some(Installed::of(&tree))
-}
-
 /// What is known of an image with these layers; `None` if it is not the one that was made here, or is
 /// not on that.
-fn describe_made(made: &DirectImage, image: Digest, layers: &[Layer]) -> Option<Description> {
+fn describe_made(
+    made: &DirectImage,
+    image: Digest,
+    layers: &[Layer],
+    packages: Option<OsPackages>,
+) -> Option<Description> {
     let DirectImage { plan, assembled, tree } = made;
     let layer = &assembled.layer;
     match plan.method {
@@ -224,8 +236,7 @@ fn describe_made(made: &DirectImage, image: Digest, layers: &[Layer]) -> Option<
             (found.digest == layer.digest).then(|| {
                 let files = Some(plan.layer_files());
                 let config = ConfigLayer { diff_id: layer.diff_id, files };
-                // The packages of what programs wrote above it are not read.
-                Description::of_layers(plan.origin(), below, Some(config), layers, None)
+                Description::of_layers(plan.origin(), below, Some(config), layers, packages)
             })
         }
         Method::Containerfile(_) => None,

@@ -125,7 +125,7 @@ pub async fn extend<B: Blobs>(
     below: Below<'_>,
     layers: &[Layer],
 ) -> Result<BaseTree, B::Error> {
-    let budget = Budget::of(layers)?;
+    Budget::of(layers)?;
     let same = |ours: &Layer, theirs: &Layer| {
         (ours.digest, ours.diff_id) == (theirs.digest, theirs.diff_id)
     };
@@ -133,17 +133,34 @@ pub async fn extend<B: Blobs>(
         let is_on_top = first.iter().zip(below.layers).all(|(ours, theirs)| same(ours, theirs));
         is_on_top.then_some(on_top)
     });
-    let tree = below.tree.clone();
-    let builder = blocking(move || Builder::on(&tree)).await;
-    let (Some(on_top), Ok(builder)) = (on_top, builder) else {
-        return compute(blobs, layers).await;
+    if let Some(on_top) = on_top
+        && let Some(tree) = read_on_top(blobs, Some(below.tree), on_top).await?
+    {
+        return Ok(tree);
+    }
+    compute(blobs, layers).await
+}
+
+/// The tree of layers on top of this tree, or without what is below them. The layers below are not read;
+/// `None` if they would have to be, because these have hard links to what only those have.
+///
+/// # Errors
+/// As [`compute`].
+pub async fn read_on_top<B: Blobs>(
+    blobs: &B,
+    tree: Option<&BaseTree>,
+    layers: &[Layer],
+) -> Result<Option<BaseTree>, B::Error> {
+    let budget = Budget::of(layers)?;
+    let builder = match tree.cloned() {
+        Some(tree) => blocking(move || Builder::on(&tree)).await.ok(),
+        None => Some(Builder::default()),
     };
-    let builder = read_onto(builder, blobs, on_top, &budget).await?;
+    let Some(builder) = builder else { return Ok(None) };
+    let builder = read_onto(builder, blobs, layers, &budget).await?;
     match finish(builder).await {
-        Err(Error::Entry { cause: EntryError::DanglingLink(_), .. }) => {
-            compute(blobs, layers).await
-        }
-        finished => Ok(finished?),
+        Err(Error::Entry { cause: EntryError::DanglingLink(_), .. }) => Ok(None),
+        finished => Ok(Some(finished?)),
     }
 }
 

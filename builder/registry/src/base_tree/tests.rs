@@ -233,6 +233,19 @@ async fn only_the_layers_on_top_are_read() {
 }
 
 #[tokio::test]
+async fn layers_are_read_without_what_is_below() {
+    let (mut memory, mut layers) = base();
+    let below = layers.len();
+    layers.push(memory.add(&tar(&[("etc/os-release", "ID=a", ""), ("etc/passwd", "root:x", "")])));
+    let all = compute(&memory, &layers).await.unwrap();
+    let before = memory.opened.load(Ordering::Relaxed);
+    let read = read_on_top(&memory, None, &layers[below..]).await.unwrap().unwrap();
+    assert_eq!(memory.opened.load(Ordering::Relaxed) - before, 1);
+    assert_eq!(read.content("etc/os-release"), all.content("etc/os-release"));
+    assert!(all.paths() > read.paths());
+}
+
+#[tokio::test]
 async fn all_layers_are_read_unless_top_suffices() {
     let (mut memory, mut layers) = base();
     let below = layers.len();
@@ -244,6 +257,12 @@ async fn all_layers_are_read_unless_top_suffices() {
     assert_eq!(extended, all);
     assert_eq!(opened, 1 + below + 1 + 1, "all, and one again for the odd unit");
     assert_eq!(extended.content(unit), Some(&b"odd text of a unit"[..]));
+
+    let tree = compute(&memory, &layers[..below]).await.unwrap();
+    for tree in [Some(&tree), None] {
+        let read = read_on_top(&memory, tree, &layers[below..]).await.unwrap();
+        assert!(read.is_none(), "{read:?}");
+    }
 
     // Not an image on top of the other one.
     let other = memory.add(&tar(&[("etc/other", "", "")]));

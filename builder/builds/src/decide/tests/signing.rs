@@ -74,7 +74,7 @@ fn an_image_is_signed_before_its_build_ends() {
         assert_eq!(fake.noted(labels::SIGNED), Some(&*fingerprint(SECRET)), "{builder}");
         assert_eq!(fake.signed_condition(), words("True", "Signed"), "{builder}");
         let kind = match builder {
-            ImageBuilderType::OpenShiftImage => ImageKind::Containerfile,
+            ImageBuilderType::OpenShiftImage => ImageKind::Containerfile { tree: None },
             ImageBuilderType::Job | ImageBuilderType::CustomPod => {
                 ImageKind::Direct { tree: Some(Digest::of(b"tree")) }
             }

@@ -80,7 +80,7 @@ impl FakeCluster {
                             ImageKind::PreparedBase { .. } => &self.images,
                             ImageKind::Direct { .. }
                             | ImageKind::OnPrepared { .. }
-                            | ImageKind::Containerfile => &self.confirmed,
+                            | ImageKind::Containerfile { .. } => &self.confirmed,
                         };
                         assert!(seen_by_registry.contains(&lookup.image), "{lookup:?}");
                         assert!(lookup.plan.base.is_some(), "of the base that the build pinned");
