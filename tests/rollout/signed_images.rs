@@ -226,8 +226,18 @@ fn images_are_refused_by_their_signature(signed: &Signed<'_>, unsigned: &Machine
 }
 
 fn what_was_staged_unverified_is_staged_anew(signed: &Signed<'_>, image: &MachineImage) {
-    let unverified = signed.stage("unverified", image, false, &[]);
-    assert_eq!((unverified.code, signed.staged_signature()), (0, Value::Null));
+    let stage_unverified = |name: &str| {
+        let unverified = signed.stage(name, image, false, &[]);
+        assert_eq!((unverified.code, signed.staged_signature()), (0, Value::Null));
+    };
+    stage_unverified("unverified-before");
+    // An image that can't be pulled leaves nothing that a reboot would boot either.
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let reference = image.reference.replace(&image.digest, &digest);
+    let missing = signed.stage("missing", &MachineImage { reference, digest }, true, &[]);
+    assert_eq!(missing.failure(), (3, "not-staged"), "{}", missing.message());
+    assert_eq!(signed.machine().staged_digest(), None);
+    stage_unverified("unverified");
     signed.assert_staged(&signed.stage("verified", image, true, &[]), image);
     // Verified is more than was asked for.
     let again = signed.stage("again", image, false, &[]);

@@ -246,14 +246,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the signature of an image was not verified, or not accepted.
-    pub(crate) fn is_unverified(&self) -> bool {
-        matches!(
-            self,
-            Self::NothingVerifies { .. } | Self::WeakPolicy { .. } | Self::SignatureRefused { .. }
-        )
-    }
-
     /// The exit code of an error that decides what the controller does next.
     pub fn exit_code(&self) -> Option<ExitCode> {
         match self {

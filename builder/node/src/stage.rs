@@ -126,11 +126,7 @@ pub(crate) async fn bring(
         // A new deployment is a copy of the one that is next.
         unstage(host, desired, &record.known_of(state.booted_digest())).await?;
     } else if !state.has_staged(target) {
-        let brought = bring_image(host, desired, state, &record).await;
-        if brought.as_ref().is_err_and(Error::is_unverified) {
-            remove_unverified(host, target).await?;
-        }
-        brought?;
+        bring_image(host, desired, state, &record).await?;
     }
     let brought = bring_arguments(host, desired, &record).await;
     if let Err(Error::NoKernelArguments { .. }) = brought {
@@ -140,12 +136,14 @@ pub(crate) async fn bring(
     brought
 }
 
-/// Removes what was staged before images had to be verified: any reboot would boot it.
+/// Removes what was staged before images had to be verified: any reboot would boot it, until the target is
+/// staged, and for as long as it can't be pulled.
 async fn remove_unverified(host: &Host, target: &NodeTarget) -> Result<(), Error> {
-    let state = MachineState::read(host).await?;
-    let is_verified = state.deployments.staged_is_verified || !target.verify;
-    if state.deployments.staged.is_some() && !is_verified {
-        remove_refused(host, &state).await;
+    if target.verify {
+        let state = MachineState::read(host).await?;
+        if state.deployments.staged.is_some() && !state.deployments.staged_is_verified {
+            remove_refused(host, &state).await;
+        }
     }
     Ok(())
 }
@@ -219,10 +217,14 @@ async fn bring_image(
 ) -> Result<(), Error> {
     let DesiredState { target, access, .. } = *desired;
     let tool = state.tool.ok_or(Error::NoTool)?;
-    signature_policy::check(host, target, &access.settings).await?;
     let unit = StagingUnit::of(target);
-    if !unit.is_running(host).await? {
+    let is_running = unit.is_running(host).await?;
+    if !is_running {
         StagingUnit::stop_all(host).await?;
+        remove_unverified(host, target).await?;
+    }
+    signature_policy::check(host, target, &access.settings).await?;
+    if !is_running {
         if tool == NodeTool::RpmOstree {
             // One of this target, whose client was killed, goes on. What it staged does not have its
             // kernel arguments yet, and would be removed below.
