@@ -34,6 +34,7 @@ mod oracle;
 mod ostree;
 mod overlay;
 mod package_base;
+mod part;
 pub mod parts;
 mod program;
 mod proxy;

@@ -1,39 +1,13 @@
-//! The parts that are built from source, and their directories.
-//!
-//! A part is in `${XDG_CACHE_HOME:-~/.cache}/mosb/parts/<name>-<version>`, outside the checkout, so
-//! that a new clone reuses it. The first test that needs a part builds it; `make parts` builds all.
-
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, thread};
+//! The parts that are built from source: what each is for, its version, and how it is made.
 
 use super::machine_tools::{self, MachineTools};
-use super::make::{self, Make};
+use super::make::Make;
+pub use super::part::{Part, cache, source};
+use super::part::{Version, make_missing};
 use super::{
     cluster_api, image, lab, ostree, package_base, published_crds, root, second_base, skopeo,
     vm_base,
 };
-
-/// A part: a directory of files with a name and a version.
-#[derive(Debug)]
-pub struct Part {
-    pub name: &'static str,
-    version: Version,
-    needs: &'static [&'static Part],
-    make: Make,
-}
-
-/// The version of a part, which identifies its content.
-#[derive(Debug)]
-enum Version {
-    /// The version of its upstream project.
-    Released(&'static str),
-    /// A hash over these files and directories of `tests/`, and over the versions of the parts that
-    /// it needs.
-    Sources(&'static [&'static str]),
-    /// The same, and over the real programs that machines of tests get; see `machine_tools`.
-    SourcesAndTools(&'static [&'static str]),
-}
 
 /// The program that applies Ignition configs. A direct build must produce the same tree.
 pub static IGNITION: Part = Part {
@@ -115,6 +89,17 @@ pub static COSIGN_2: Part = Part {
     make: Make::GoInstall {
         package: "github.com/sigstore/cosign/v2/cmd/cosign",
         program: "cosign",
+    },
+};
+
+/// A client that lists and copies what is attached to an image.
+pub static REGCTL: Part = Part {
+    name: "regctl",
+    version: Version::Released("0.11.7"),
+    needs: &[],
+    make: Make::GoInstall {
+        package: "github.com/regclient/regclient/cmd/regctl",
+        program: "regctl",
     },
 };
 
@@ -304,7 +289,7 @@ pub static VM_BASE: Part = Part {
 
 /// All parts except [`VM_BASE`], [`CLUSTER_API`] and those in [`TEST_ALL`]. Each part follows those that it
 /// needs, and long builds come first.
-static ALL: [&Part; 21] = [
+static ALL: [&Part; 22] = [
     &KUBERNETES,
     &IGNITION,
     &DEBIAN_ROOT,
@@ -325,6 +310,7 @@ static ALL: [&Part; 21] = [
     &HELM_TEMPLATE,
     &OLAREG,
     &RUNC,
+    &REGCTL,
     &PYSPDXTOOLS,
 ];
 
@@ -333,69 +319,6 @@ static TEST_ALL: [&Part; 4] = [&KYVERNO, &SCANNERS, &COSIGN, &COSIGN_2];
 
 /// The base of the test program `vm`, after the parts that it needs.
 static VM: [&Part; 3] = [&IGNITION, &OSTREE_EXT_CLI, &VM_BASE];
-
-/// The number of parallel builds, so that one compiles while another downloads or links.
-const AT_ONCE: usize = 2;
-
-impl Part {
-    /// The directory of the part, which is built now if it is missing.
-    #[track_caller]
-    pub fn directory(&self) -> PathBuf {
-        let directory = self.place();
-        if !directory.exists() {
-            self.make(&directory, "");
-        }
-        directory
-    }
-
-    #[track_caller]
-    fn make(&self, directory: &Path, count: &str) {
-        for part in self.needs {
-            part.directory();
-        }
-        make::make(&self.make, self.name, &self.version(), directory, count);
-    }
-
-    fn place(&self) -> PathBuf {
-        cache().join(format!("{}-{}", self.name, self.version()))
-    }
-
-    /// The path of the part's program.
-    #[track_caller]
-    pub fn program(&self) -> PathBuf {
-        self.directory().join(self.name)
-    }
-
-    /// The released version, or a hash over the sources.
-    pub fn version(&self) -> String {
-        match self.version {
-            Version::Released(version) => version.to_owned(),
-            Version::Sources(paths) => self.hash(paths, None),
-            Version::SourcesAndTools(paths) => self.hash(paths, MachineTools::get().version()),
-        }
-    }
-
-    fn hash(&self, paths: &[&str], tools: Option<&str>) -> String {
-        let needs = self.needs.iter().map(|part| part.version());
-        let versions = needs.chain(tools.map(str::to_owned));
-        make::hash(paths.iter().map(|path| source(path)), versions)
-    }
-}
-
-/// A path below `tests/`.
-pub fn source(path: &str) -> PathBuf {
-    crate::repository().join("tests").join(path)
-}
-
-/// The directory of all parts.
-pub fn cache() -> PathBuf {
-    let base = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .or_else(|| env::home_dir().map(|home| home.join(".cache")))
-        .expect("a home directory, or XDG_CACHE_HOME, to keep the built parts in");
-    base.join("mosb/parts")
-}
 
 /// Builds every missing part that `make test` needs, and prints the directory of each.
 pub fn make_all() {
@@ -417,18 +340,4 @@ pub fn make_for_cluster_api() {
 /// Builds the missing parts that only tests of `make test-all` need, and prints the directory of each.
 pub fn make_for_test_all() {
     make_missing(&TEST_ALL);
-}
-
-fn make_missing(parts: &[&Part]) {
-    let missing: Vec<_> = parts.iter().filter(|part| !part.place().exists()).enumerate().collect();
-    let next = AtomicUsize::new(0);
-    let build = || {
-        while let Some((index, part)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            part.make(&part.place(), &format!("[{}/{}] ", index + 1, missing.len()));
-        }
-    };
-    thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(build))));
-    for part in parts {
-        println!("{}: {}", part.name, part.place().display());
-    }
 }

@@ -37,6 +37,7 @@ mod preflight;
 mod preflight_installation;
 mod prepared_faults;
 mod prepared_stages;
+mod regctl;
 mod registry_faults;
 mod registry_push;
 mod sbom;
