@@ -1,5 +1,6 @@
 //! Names with rules.
 
+use data_encoding::HEXLOWER;
 use std::fmt;
 use std::str::FromStr;
 
@@ -70,8 +71,7 @@ pub fn shortened(name: &str, most: usize) -> String {
     if name.len() <= most {
         return name.to_owned();
     }
-    let hash: String =
-        sha2::Sha256::digest(name).iter().take(4).map(|b| format!("{b:02x}")).collect();
+    let hash = HEXLOWER.encode(&sha2::Sha256::digest(name)[..4]);
     format!("{}.{hash}", name[..most - 9].trim_end_matches(['-', '.']))
 }
 

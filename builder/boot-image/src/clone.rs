@@ -4,6 +4,7 @@
 //! it. Input: the template, and its new spec. Output: the object to create. Invariant: the same
 //! template and spec have the same name, so that creating it twice is creating it once.
 
+use data_encoding::HEXLOWER;
 use mosb_types::{Diagnostic, canonical_json};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -114,7 +115,7 @@ impl TemplateClone {
         if attempt > 0 {
             hash.update(attempt.to_be_bytes());
         }
-        let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = HEXLOWER.encode(&hash.finalize());
         let longest = MAX_NAME_LEN - HASH_LEN - 1;
         let end = self.base.len().min(longest);
         // Names are ASCII; another one is refused by the API server.

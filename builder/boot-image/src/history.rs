@@ -3,6 +3,7 @@
 //! It is a record. Deleting it harms nothing but memory: what was there can't be restored or count
 //! as an image of a stream any more, and a rival is found anew.
 
+use data_encoding::HEXLOWER;
 use std::borrow::Cow;
 
 use mosb_types::Diagnostic;
@@ -185,7 +186,7 @@ impl SetRef {
         let mut name = Cow::Borrowed(&*self.name);
         if name.len() > longest {
             let hash = Sha256::digest(name.as_bytes());
-            let hash: String = hash[..5].iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash = HEXLOWER.encode(&hash[..5]);
             let start = name.get(..longest - hash.len() - 1).unwrap_or_default();
             name = format!("{}-{hash}", start.trim_end_matches(['-', '.'])).into();
         }

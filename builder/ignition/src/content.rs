@@ -1,5 +1,6 @@
 //! The contents of a config, and their bytes.
 
+use data_encoding::HEXLOWER;
 use std::fmt;
 use std::io::Read;
 
@@ -67,7 +68,7 @@ impl HashFunction {
             Self::Sha256 => Sha256::digest(bytes).to_vec(),
             Self::Sha512 => Sha512::digest(bytes).to_vec(),
         };
-        sum.iter().map(|b| format!("{b:02x}")).collect()
+        HEXLOWER.encode(&sum)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The two digests of OCI: of bytes as stored, and of an unpacked layer. They are two types, so
 //! that they can't be confused.
 
+use data_encoding::HEXLOWER;
 use std::fmt;
 use std::str::FromStr;
 
@@ -62,7 +63,7 @@ macro_rules! digest {
 
             /// The 64 hex digits alone.
             pub fn hex(&self) -> String {
-                self.0.iter().map(|b| format!("{b:02x}")).collect()
+                HEXLOWER.encode(&self.0)
             }
         }
 
@@ -88,8 +89,7 @@ macro_rules! digest {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("sha256:")?;
-                self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+                write!(f, "sha256:{}", self.hex())
             }
         }
 

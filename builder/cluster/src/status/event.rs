@@ -1,5 +1,6 @@
 //! Events. Each is emitted once.
 
+use data_encoding::HEXLOWER;
 use sha2::Digest as _;
 
 use crate::words;
@@ -134,7 +135,7 @@ const OBJECT: usize = 253 - 17;
 pub fn new_event(on: Regarding, reason: EventReason, edge: &str, note: impl Into<String>) -> Event {
     let id = format!("{}\n{}\n{edge}", on.uid, reason.as_str());
     let hash = sha2::Sha256::digest(id);
-    let hex: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let hex = HEXLOWER.encode(&hash[..8]);
     Event {
         name: format!("{}.{hex}", shortened(&on.name, OBJECT)),
         kind: reason.kind(),

@@ -1,6 +1,7 @@
 //! The Ignition configs of the MachineConfigs: parses, resolves and merges them, and embeds remote
 //! resources.
 
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -181,7 +182,7 @@ pub(super) fn largest(chosen: &[&Component]) -> String {
 /// The pool's name is too long.
 pub(super) fn rendered_name(pool: &PoolName, spec: &Value) -> Result<RenderedName, NameError> {
     let hash = Sha256::digest(canonical_value(spec));
-    let hex: String = hash[..16].iter().map(|b| format!("{b:02x}")).collect();
+    let hex = HEXLOWER.encode(&hash[..16]);
     format!("rendered-{pool}-{hex}").parse()
 }
 

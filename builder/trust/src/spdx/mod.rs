@@ -7,6 +7,7 @@ mod document;
 mod os_packages;
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA1_OUTPUT_LEN, digest};
+use data_encoding::HEXLOWER;
 use mosb_image::{Digest, TreePath};
 use serde::Serialize;
 
@@ -82,19 +83,16 @@ impl LayerFiles {
 
     /// SHA-1 of the sorted SHA-1s of the files, in hex (SPDX 2.3, 7.9).
     fn verification_code(&self) -> String {
-        let mut hashes: Vec<_> = self.listed.iter().map(|file| hex(&file.sha1)).collect();
+        let mut hashes: Vec<_> = self.listed.iter().map(|file| file.sha1).collect();
         hashes.sort_unstable();
-        hex(&sha1(hashes.concat().as_bytes()))
+        let hashes = HEXLOWER.encode(hashes.as_flattened());
+        HEXLOWER.encode(&sha1(hashes.as_bytes()))
     }
 }
 
 fn sha1(bytes: &[u8]) -> Sha1 {
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes);
     hash.as_ref().try_into().expect("SHA-1 has 20 bytes")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Bytes of a text in JSON.
@@ -179,7 +177,7 @@ fn layer_package(
     *free = rest;
     let first = files.len() + 1;
     files.extend((first..).zip(&content.listed).map(|(number, file)| {
-        File::new(number, file_name(&file.path), hex(&file.sha1), &file.sha256)
+        File::new(number, file_name(&file.path), HEXLOWER.encode(&file.sha1), &file.sha256)
     }));
     let left_out = content.left_out.len();
     package.comment = (left_out > 0)
