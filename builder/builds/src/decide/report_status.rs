@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::DecisionBuilder;
 use super::promotion::Promotion;
-use super::signing::Signature;
+use super::signing::SignedCondition;
 use crate::action::Action;
 use crate::pool_reason::PoolReason;
 use crate::snapshot::{Snapshot, Support};
@@ -19,9 +19,9 @@ use mosb_cluster::kinds;
 use mosb_cluster::name_list::name_list;
 use mosb_cluster::object;
 use mosb_cluster::status::{
-    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, IMAGE_SIGNED,
-    MIXED_PLATFORMS, PoolBuild, USER_NAMESPACES, WARNINGS, camel_case, config_status, new_event,
-    pool_conditions, regarding,
+    BLOCKED, ConditionUpdate, CurrentImage, EventReason, IMAGE_BUILD_DEGRADED, MIXED_PLATFORMS,
+    PoolBuild, USER_NAMESPACES, WARNINGS, camel_case, config_status, new_event, pool_conditions,
+    regarding,
 };
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
@@ -124,24 +124,6 @@ impl WarningsCondition {
                 _ => "True",
             },
             reason: &self.reason,
-            message: &self.message,
-        }
-    }
-}
-
-/// Contents of the condition `ImageSigned`.
-struct SignedCondition {
-    status: &'static str,
-    reason: &'static str,
-    message: String,
-}
-
-impl SignedCondition {
-    fn condition_update(&self) -> ConditionUpdate<'_> {
-        ConditionUpdate {
-            kind: IMAGE_SIGNED,
-            status: self.status,
-            reason: self.reason,
             message: &self.message,
         }
     }
@@ -253,24 +235,6 @@ impl DecisionBuilder<'_> {
         let signing = self.snapshot.cluster.signing.as_ref();
         let secret = signing.map(|signing| signing.secret_of(&self.config.metadata));
         warning.code == REQUIRE_SIGNATURE && matches!(secret, Some(Ok(Some(_))))
-    }
-
-    /// Whether the image of a build is signed; none if images of the pool were never signed.
-    fn signed_condition(
-        &self,
-        build: &MachineOsBuild,
-        status: &MachineOsBuildStatus,
-    ) -> Option<SignedCondition> {
-        let image = status.image()?;
-        let (status, reason, message) = match self.signature_of(build) {
-            Signature::By(key) => ("True", "Signed", format!("{image} is signed with key {key}")),
-            Signature::Missing(why) => ("False", "NotSigned", why),
-            Signature::NotRecorded => {
-                condition(&self.config.status.conditions, IMAGE_SIGNED)?;
-                ("Unknown", "NotSignedHere", format!("mosb did not sign {image}"))
-            }
-        };
-        Some(SignedCondition { status, reason, message })
     }
 
     /// The nodes that the pool's image is not for, and what to do; none if it is for all.

@@ -11,9 +11,9 @@ use crate::lookup::{ImageKind, Lookup, PlanLookup, Planned, SignLookup, Signed};
 use crate::prepared_bases::PreparedBase;
 use crate::snapshot::base_of;
 use mosb_api::cluster_settings::CONFIG_MAP;
-use mosb_api::{ImageBuilderType, MachineOsBuild, labels};
+use mosb_api::{ImageBuilderType, MachineOsBuild, MachineOsBuildStatus, condition, labels};
 use mosb_build::JobMethod;
-use mosb_cluster::status::EventReason;
+use mosb_cluster::status::{ConditionUpdate, EventReason, IMAGE_SIGNED};
 use mosb_image::{Digest, PinnedRef};
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Patch;
@@ -49,6 +49,24 @@ impl Signature {
             (Some(key), _) => Self::By(key),
             (None, Some(why)) => Self::Missing(why),
             (None, None) => Self::NotRecorded,
+        }
+    }
+}
+
+/// Contents of the condition `ImageSigned`.
+pub(super) struct SignedCondition {
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl SignedCondition {
+    pub fn condition_update(&self) -> ConditionUpdate<'_> {
+        ConditionUpdate {
+            kind: IMAGE_SIGNED,
+            status: self.status,
+            reason: self.reason,
+            message: &self.message,
         }
     }
 }
@@ -206,8 +224,26 @@ impl<'a> DecisionBuilder<'a> {
     }
 
     /// Whether the image of a build is signed: as this decision found it, else as it is recorded.
-    pub(super) fn signature_of(&self, build: &MachineOsBuild) -> Signature {
+    fn signature_of(&self, build: &MachineOsBuild) -> Signature {
         self.signature.clone().unwrap_or_else(|| Signature::of(build))
+    }
+
+    /// Whether the image of a build is signed; none if images of the pool were never signed.
+    pub(super) fn signed_condition(
+        &self,
+        build: &MachineOsBuild,
+        status: &MachineOsBuildStatus,
+    ) -> Option<SignedCondition> {
+        let image = status.image()?;
+        let (status, reason, message) = match self.signature_of(build) {
+            Signature::By(key) => ("True", "Signed", format!("{image} is signed with key {key}")),
+            Signature::Missing(why) => ("False", "NotSigned", why),
+            Signature::NotRecorded => {
+                condition(&self.config.status.conditions, IMAGE_SIGNED)?;
+                ("Unknown", "NotSignedHere", format!("mosb did not sign {image}"))
+            }
+        };
+        Some(SignedCondition { status, reason, message })
     }
 }
 
