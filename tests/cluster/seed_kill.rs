@@ -9,6 +9,7 @@ use std::{fs, thread};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::fault_stories::story::{without_chance, without_hashes};
 use mosb_tests::{ApiFault, ApiProxy, Daemon, Node, Write, base_image, lasting, programs, wait};
 
 pub const API: &str = "machineconfiguration.openshift.io/v1";
@@ -151,7 +152,8 @@ impl SeedCluster {
                     "owners": owners.collect::<Vec<_>>(), "spec": object["spec"], "status": object["status"] }));
             }
         }
-        without_chance(json!(found)).to_string().replace(pool, "POOL")
+        let found = without_chance(json!(found)).to_string();
+        without_hashes(&found.replace(pool, "POOL"))
     }
 }
 
@@ -162,31 +164,6 @@ fn seeded_events(node: &Node, pool: &str) -> usize {
         event["reason"] == "PreBuiltImageSeeded" && event["involvedObject"]["name"] == pool
     };
     events.iter().filter(seeded).count()
-}
-
-/// Removes times and hashes, by which two equal clusters differ.
-fn without_chance(value: Value) -> Value {
-    match value {
-        Value::Array(all) => all.into_iter().map(without_chance).collect(),
-        Value::Object(all) => all
-            .into_iter()
-            .filter(|(key, _)| {
-                let times =
-                    ["lastTransitionTime", "buildStart", "buildEnd", "mosb.dev/rendered-from"];
-                !times.contains(&key.as_str())
-            })
-            .map(|(key, value)| (key, without_chance(value)))
-            .collect(),
-        Value::String(text) => json!(without_hash(&text)),
-        other => other,
-    }
-}
-
-/// What has 32 or 64 hex digits behind its last `-`, or is 64 of them, without these.
-fn without_hash(text: &str) -> &str {
-    let hash = text.rsplit('-').next().unwrap_or_default();
-    let is_hash = [32, 64].contains(&hash.len()) && hash.bytes().all(|b| b.is_ascii_hexdigit());
-    if is_hash { &text[..text.len() - hash.len()] } else { text }
 }
 
 /// A file in a pool's configuration.

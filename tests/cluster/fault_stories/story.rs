@@ -317,13 +317,14 @@ pub fn end(cluster: &FaultCluster, all: &[(&'static str, Value)], pool: &str) ->
 }
 
 /// Removes times and UIDs, which differ between two equal clusters.
-fn without_chance(value: Value) -> Value {
-    const CHANCE: [&str; 6] = [
+pub fn without_chance(value: Value) -> Value {
+    const CHANCE: [&str; 7] = [
         "lastTransitionTime",
         "buildStart",
         "buildEnd",
         "machineconfiguration.openshift.io/job-uid",
         "mosb.dev/not-before",
+        "mosb.dev/rendered-from",
         "uid",
     ];
     match value {
@@ -353,7 +354,7 @@ fn without_chance(value: Value) -> Value {
 
 /// Replaces runs of 32 or 64 hex digits, which are hashes unless they are the number of a rendered
 /// config.
-fn without_hashes(text: &str) -> String {
+pub fn without_hashes(text: &str) -> String {
     let mut out = String::new();
     for word in text.split_inclusive(|c: char| !c.is_ascii_hexdigit()) {
         let hash = word.trim_end_matches(|c: char| !c.is_ascii_hexdigit());

@@ -61,15 +61,21 @@ impl DecisionBuilder<'_> {
     pub(super) fn lower_of(&self, build: &MachineOsBuild) -> (Option<Digest>, Option<Digest>) {
         let result = self.snapshot.results.get(&build.metadata.name);
         let workload = self.workloads_of(build).next();
+        let mut lower = made_on(build);
         if let (Some(result), Some(seen)) = (result, workload)
-            && let Outcome::Succeeded { method, base_tree: Some(tree), prepared, .. } =
-                &result.outcome
+            && let Outcome::Succeeded { method, base_tree, prepared, .. } = &result.outcome
             && *method == method_of(build)
-            && self.is_own_tree(build, &seen.workload, tree, prepared.as_deref())
         {
-            return (Some(tree.base), Some(tree.image));
+            let prepared = prepared.as_deref();
+            if let Some(tree) = base_tree
+                && self.is_own_tree(build, &seen.workload, tree, prepared)
+            {
+                return (Some(tree.base), Some(tree.image));
+            }
+            // What it is on is recorded only when the build ends.
+            lower = lower.or_else(|| self.made_on(build, prepared));
         }
-        let Some(lower) = made_on(build) else {
+        let Some(lower) = lower else {
             return (None, None);
         };
         let key = BaseTreeKey::new(&lower, &self.desired.push, &self.snapshot.build_nodes);
