@@ -337,21 +337,23 @@ impl<'a> DecisionBuilder<'a> {
 
     /// Records how far a build is, and that others were in service.
     pub(super) fn record_stages(&mut self, build: &MachineOsBuild, promotion: Option<&Promotion>) {
-        let Some(Promotion { gate, .. }) = promotion else {
-            return;
+        let gate = promotion.map(|promotion| &promotion.gate);
+        let current = &*self.config.status.current_image_pull_spec;
+        let is_in_service = |other: &&MachineOsBuild| match Stage::of(&other.metadata) {
+            Some(stage) if stage.is_served() => stage == Stage::InService,
+            // A controller that was killed did not record it, and the pool moved on.
+            _ => !current.is_empty() && other.status.image() == Some(current),
         };
-        let was_in_service = |other: &&MachineOsBuild| {
-            Stage::of(&other.metadata) == Some(Stage::InService)
-                && other.metadata.uid() != build.metadata.uid()
+        let others = self.ours().filter(|other| other.metadata.uid() != build.metadata.uid());
+        let in_service: Vec<_> = others.filter(is_in_service).collect();
+        let stage = match gate {
+            Some(Gate::InService) => Stage::Replaced,
+            _ => Stage::InService,
         };
-        let replaced: Vec<_> = match gate {
-            Gate::InService => self.ours().filter(was_in_service).collect(),
-            _ => Vec::new(),
-        };
-        for other in replaced {
-            self.record_stage(other, Stage::Replaced);
+        for other in in_service {
+            self.record_stage(other, stage);
         }
-        if let Some(stage) = gate.stage().filter(|_| self.is_ours(build)) {
+        if let Some(stage) = gate.and_then(Gate::stage).filter(|_| self.is_ours(build)) {
             self.record_stage(build, stage);
         }
     }

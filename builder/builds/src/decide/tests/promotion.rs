@@ -81,6 +81,29 @@ fn awaiting_approval() -> (FakeCluster, String, String) {
     (fake, before, built)
 }
 
+/// A controller is killed before it records that an image is in service, and the pool moves on.
+#[test]
+fn image_in_service_is_recorded_after_a_kill() {
+    let mut fake = FakeCluster::built();
+    let first = fake.current().metadata.name.clone();
+    let lose_stage = |fake: &mut FakeCluster| {
+        fake.snapshot.builds[0]
+            .metadata
+            .annotations
+            .insert(labels::STAGE.to_owned(), "checked".to_owned());
+    };
+    lose_stage(&mut fake);
+    fake.annotate(labels::PROMOTE, "manual");
+    fake.render(2);
+    assert_eq!(fake.build().reason.code(), "awaiting-approval");
+    assert_eq!(fake.stage(&first), Some(Stage::InService));
+    lose_stage(&mut fake);
+    fake.annotate(labels::PROMOTE, "automatic");
+    fake.settle();
+    assert_eq!(fake.stage(&first), Some(Stage::Replaced));
+    is_idle(&mut fake);
+}
+
 #[test]
 fn image_awaits_approval_and_old_one_stays() {
     let (mut fake, before, built) = awaiting_approval();
