@@ -9,14 +9,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat,
-    fstatvfs, mkdirat, openat, openat2, readlinkat, symlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, fstatvfs, mkdirat,
+    openat, readlinkat, symlinkat,
 };
 use rustix::io::Errno;
 
 use crate::error::Error;
 use crate::file_tree::FileTree;
-use mosb_safe_fs::{remove_entry, write_entry};
+use mosb_safe_fs::{open_in_root, remove_entry, write_entry};
 
 /// End of the name of a file that is being written.
 pub(crate) const TEMPORARY: &str = ".mosb-new";
@@ -188,7 +188,7 @@ impl HostRoot {
     }
 
     fn resolve(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        openat2(&self.0, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
+        open_in_root(&self.0, path, flags)
     }
 
     /// A directory, with links followed within the root.

@@ -17,14 +17,40 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+/// How often the kernel is asked to resolve a path.
+const TRIES: usize = 128;
+
 /// Opens a path below a directory. No link is followed, neither at the end of the path nor before it;
 /// `PATH` with `NOFOLLOW` opens a link itself.
 ///
 /// # Errors
 /// `LOOP` if there is a link. With `NOFOLLOW`, a link in place of a directory would be `NOTDIR`.
 pub fn open_beneath(folder: impl AsFd, path: impl Arg, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    openat2(folder, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
+    resolve(folder, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+/// Opens a path as if this directory were `/`: links are followed within it.
+pub fn open_in_root(folder: impl AsFd, path: impl Arg, flags: OFlags) -> Result<OwnedFd, Errno> {
+    resolve(folder, path, flags, ResolveFlags::IN_ROOT)
+}
+
+/// At `..` the kernel gives up if anything on the machine is renamed or mounted meanwhile (openat2(2),
+/// `EAGAIN`), so it is asked again.
+fn resolve(
+    folder: impl AsFd,
+    path: impl Arg,
+    flags: OFlags,
+    how: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    path.into_with_c_str(|path| {
+        let mut tries = 1..TRIES;
+        loop {
+            match openat2(&folder, path, flags | OFlags::CLOEXEC, Mode::empty(), how) {
+                Err(Errno::AGAIN) if tries.next().is_some() => {}
+                opened => return opened,
+            }
+        }
+    })
 }
 
 /// Opens a directory below another one, as [`open_beneath`] does.
@@ -140,6 +166,32 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, mkfifoat};
     use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn renames_elsewhere_do_not_matter() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("folder")).unwrap();
+        std::fs::write(path("file"), "x").unwrap();
+        symlink("../file", path("folder/link")).unwrap();
+        let folder = File::open(dir.path()).unwrap();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (one, other) = (path("one"), path("other"));
+                std::fs::write(&one, "").unwrap();
+                while !ended.load(Ordering::Relaxed) {
+                    std::fs::rename(&one, &other).unwrap();
+                    std::fs::rename(&other, &one).unwrap();
+                }
+            });
+            let opened = (0..50_000)
+                .try_for_each(|_| open_in_root(&folder, "/folder/link", OFlags::PATH).map(drop));
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(opened, Ok(()));
+        });
+    }
 
     #[test]
     fn only_regular_files_below_are_opened() {
