@@ -53,11 +53,11 @@ pub fn sboms(cluster: &Cluster, image: &str) -> Vec<Value> {
 /// The packages of an SBOM, each with what has it: the image, or its base.
 fn packages(sbom: &Value) -> Vec<(&str, &str)> {
     let all = |field: &str| sbom[field].as_array().unwrap().iter();
-    let text = |value: &'static str| move |it: &&Value| it["relationshipType"] == value;
     let owner = |package: &Value| {
-        let contains = all("relationships").filter(text("CONTAINS"));
-        let mut of = contains.filter(|it| it["relatedSpdxElement"] == package["SPDXID"]);
-        of.next().unwrap()["spdxElementId"].as_str().unwrap()
+        let contains = all("relationships").find(|it| {
+            it["relationshipType"] == "CONTAINS" && it["relatedSpdxElement"] == package["SPDXID"]
+        });
+        contains.unwrap()["spdxElementId"].as_str().unwrap()
     };
     let is_package = |it: &&Value| it["SPDXID"].as_str().unwrap().starts_with("SPDXRef-package-");
     let packages = all("packages").filter(is_package);
@@ -92,9 +92,18 @@ fn packages_that_programs_installed_are_described() {
     let sbom = &sboms(&cluster, &format!("{}@{}", cluster.push, made[0]))[0];
     assert_eq!(packages(sbom), [("prepared", image)], "{sbom:#}");
 
-    // No build recorded the tree of this base.
+    // No build recorded the tree of this base, until one puts a config directly on it.
+    let comment = |sbom: &Value| sbom["packages"][0]["comment"].as_str().map(str::to_owned);
     cluster.opt_in(Some(&last));
     let second = cluster.image_after(&first);
     let sbom = &sboms(&cluster, &second)[0];
     assert_eq!(packages(sbom), [("last", image)], "{sbom:#}");
+    assert!(comment(sbom).unwrap().contains("not known which of its packages"), "{sbom:#}");
+    cluster.opt_in(None);
+    let third = cluster.image_after(&second);
+    cluster.opt_in(Some(&format!("FROM configs\n{}", install("later"))));
+    let fourth = cluster.image_after(&third);
+    let sbom = &sboms(&cluster, &fourth)[0];
+    assert_eq!(packages(sbom), [("later", image)], "{sbom:#}");
+    assert_eq!(comment(sbom), None, "{sbom:#}");
 }

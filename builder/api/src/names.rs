@@ -1,9 +1,9 @@
 //! Names with rules.
 
-use data_encoding::HEXLOWER;
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 /// Why a text is not such a name.

@@ -3,9 +3,9 @@
 //! It is a record. Deleting it harms nothing but memory: what was there can't be restored or count
 //! as an image of a stream any more, and a rival is found anew.
 
-use data_encoding::HEXLOWER;
 use std::borrow::Cow;
 
+use data_encoding::HEXLOWER;
 use mosb_types::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

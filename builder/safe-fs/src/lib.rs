@@ -17,7 +17,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-/// How often the kernel is asked to resolve a path.
+/// The most times that the kernel is asked to resolve a path.
 const TRIES: usize = 128;
 
 /// Opens a path below a directory. No link is followed, neither at the end of the path nor before it;

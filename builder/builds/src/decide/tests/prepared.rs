@@ -35,20 +35,6 @@ fn annotation<'a>(fake: &'a FakeCluster, key: &str) -> Option<&'a str> {
     fake.current().metadata.annotation(key)
 }
 
-/// Its pod reports what it made, and the build records that only when it ends.
-#[test]
-fn checks_know_a_base_before_it_is_recorded() {
-    let mut fake = customised();
-    fake.build();
-    let checks = fake.asked.iter().filter_map(|lookup| match lookup {
-        Lookup::Checks(lookup) => Some(lookup.lower),
-        _ => None,
-    });
-    let lowers: Vec<_> = checks.collect();
-    assert!(!lowers.is_empty());
-    assert!(lowers.iter().all(|lower| *lower == Some(recorded(&fake).image)), "{lowers:?}");
-}
-
 #[test]
 fn the_first_build_makes_it_and_the_next_config_is_built_directly_on_it() {
     let mut fake = customised();

@@ -9,7 +9,7 @@ use mosb_api::promotion::{Approval, Approvals, Stage};
 use mosb_api::rollout::PinnedBuild;
 use mosb_api::*;
 use mosb_cluster::status::{EventReason, IMAGE_CHECKED, IMAGE_IN_SERVICE};
-use mosb_image::PinnedRef;
+use mosb_image::{Digest, PinnedRef};
 use mosb_plan::image_checks::{CheckFailure, Verdict};
 use mosb_reconcile::waits::IMAGE_RECHECK;
 use mosb_types::ErrorClass;
@@ -79,6 +79,24 @@ fn awaiting_approval() -> (FakeCluster, String, String) {
     assert_eq!(fake.build().reason.code(), "awaiting-approval");
     let built = fake.current().status.image().expect("it is built").to_owned();
     (fake, before, built)
+}
+
+/// A pod reports its prepared base, and the build records that only when it ends.
+#[test]
+fn checks_know_a_base_before_it_is_recorded() {
+    let mut fake = FakeCluster::opted_in();
+    fake.containerfile("FROM base\nRUN true");
+    let inputs = Digest::of(b"what is run");
+    fake.prepared = Some(inputs);
+    fake.build();
+    let push = "quay.io/acme/os".parse().unwrap();
+    let key = PreparedBaseKey::new(&push, None, &BuildNodes::Any, &inputs);
+    let base = fake.snapshot.cluster.prepared_bases.get(&key).expect("a record").image;
+    let checks = fake.asked.iter().filter_map(|lookup| match lookup {
+        Lookup::Checks(lookup) => Some(lookup.lower),
+        _ => None,
+    });
+    assert_eq!(checks.collect::<Vec<_>>(), [Some(base)]);
 }
 
 /// A controller is killed before it records that an image is in service, and the pool moves on.
