@@ -87,7 +87,7 @@ const NO_CODES_IN: [&str; 26] = [
     "image/src/packages/dpkg.rs",
     "image/src/reference.rs",
     "image/src/signature_policy/mod.rs",
-    "mosb/src/bootstrap/secrets.rs",
+    "bootstrap/src/secrets.rs",
     "mosb/src/cli/plugin.rs",
     "node/src/rpm_ostree_status.rs",
     "api/src/cluster_settings/mod.rs",

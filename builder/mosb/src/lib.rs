@@ -1,5 +1,5 @@
-//! The program: the command line, and the commands that need no controller.
+//! The program: the command line, and the commands of clusters, build pods and machines.
 
-pub mod bootstrap;
 pub mod cli;
-pub mod support_bundle;
+#[cfg(feature = "cluster")]
+mod support_bundle;

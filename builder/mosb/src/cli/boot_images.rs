@@ -4,15 +4,15 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::arguments::{self, usage};
 #[cfg(feature = "cluster")]
 use super::cluster::boot_images::BootImagesInCluster;
-use super::context::Session;
-use super::error::Error;
-use super::input::{FILE_LIMIT, Input};
-use super::{ExitCode, Result, output};
 use mosb_api::is_object_name;
 use mosb_boot_image::{Release, golden_config_map};
+use mosb_commands::arguments::{self, usage};
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::input::{FILE_LIMIT, Input};
+use mosb_commands::{ExitCode, Result, output};
 
 #[derive(Debug, Subcommand)]
 pub enum BootImages {

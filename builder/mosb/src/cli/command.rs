@@ -5,31 +5,31 @@ use clap_complete::Shell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::arguments::usage;
 use super::boot_images::BootImages;
-use super::bootstrap::Bootstrap;
-use super::build::Build;
-use super::cache::Cache;
 #[cfg(feature = "cluster")]
 use super::cluster::ClusterCommand;
-use super::context::Session;
-use super::diff::DiffCommand;
-use super::files::Files;
-use super::inspect::Inspect;
 #[cfg(feature = "cluster")]
 use super::job::JobPart;
-use super::keys::Keys;
 #[cfg(feature = "cluster")]
 use super::node::Node;
-use super::output::{self, Object};
-use super::plan::PlanCommand;
-use super::preflight::Preflight;
-use super::render::Render;
-use super::seed::Seed;
-use super::settings::{Format, Settings};
-use super::sign::Sign;
-use super::verify::Verify;
-use super::{ExitCode, Result};
+use mosb_commands::arguments::usage;
+use mosb_commands::bootstrap::Bootstrap;
+use mosb_commands::build::Build;
+use mosb_commands::cache::Cache;
+use mosb_commands::context::Session;
+use mosb_commands::diff::DiffCommand;
+use mosb_commands::files::Files;
+use mosb_commands::inspect::Inspect;
+use mosb_commands::keys::Keys;
+use mosb_commands::output::{self, Object};
+use mosb_commands::plan::PlanCommand;
+use mosb_commands::preflight::Preflight;
+use mosb_commands::render::Render;
+use mosb_commands::seed::Seed;
+use mosb_commands::settings::{Format, Settings};
+use mosb_commands::sign::Sign;
+use mosb_commands::verify::Verify;
+use mosb_commands::{ExitCode, Result};
 use mosb_plan::plan::FORMAT;
 
 /// Machine OS Builder: a pool's rendered MachineConfig and a base OS image become one bootable OS image.
@@ -162,7 +162,7 @@ impl Command {
     /// Rejects options that contradict each other. What one value must be like, its parser says.
     ///
     /// # Errors
-    /// [`Error::Usage`](super::error::Error::Usage).
+    /// [`Error::Usage`](mosb_commands::error::Error::Usage).
     pub fn check(&self, settings: &Settings) -> Result<()> {
         self.check_format(settings.format)?;
         match self {

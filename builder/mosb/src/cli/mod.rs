@@ -4,46 +4,15 @@
 //! an exit code. Invariant: nothing is decided here about images. `Command` lists the commands. Each has a
 //! file or a folder with its arguments, a `run` that calls the crates below, and the object that it prints.
 
-mod arguments;
-mod attachments;
 mod boot_images;
-mod bootstrap;
-mod build;
-mod cache;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod command;
-mod context;
-mod diff;
-mod error;
-mod failure;
-mod failure_bundle;
-mod files;
-mod input;
-mod inspect;
-mod installation;
 #[cfg(feature = "cluster")]
 mod job;
-mod keys;
-mod layers;
-mod manifests;
 #[cfg(feature = "cluster")]
 mod node;
-mod output;
-mod output_folder;
-mod page;
-mod plan;
 mod plugin;
-mod preflight;
-mod progress;
-mod render;
-mod secret_input;
-mod seed;
-mod settings;
-mod settings_file;
-mod sign;
-mod signals;
-mod verify;
 
 #[cfg(test)]
 mod tests;
@@ -53,15 +22,12 @@ use std::ffi::OsString;
 use std::io::Write as _;
 
 use command::{Cli, Command};
-use context::Session;
-use error::Error;
-pub use failure::{Failure, Result};
-use progress::Progress;
-use settings::{Environment, Format, LogFormat};
-use signals::until_signal;
-
-/// The exit code of the program.
-pub type ExitCode = u8;
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::progress::Progress;
+use mosb_commands::settings::{Environment, Format, LogFormat};
+use mosb_commands::signals::until_signal;
+use mosb_commands::{ExitCode, Failure, Result, output};
 
 /// A command that is ready to run.
 #[derive(Debug)]

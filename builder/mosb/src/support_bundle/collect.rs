@@ -8,11 +8,11 @@ use futures_util::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
-use super::Bundle;
 use super::logs::archived_logs_of;
 use super::redaction::redacted;
 use super::scope::{OBJECTS, REQUESTS, Scope, name};
 use mosb_build::Redactor;
+use mosb_commands::bundle::Bundle;
 use mosb_controller::{Kind, kinds};
 
 /// Type of a Secret with a token of a ServiceAccount, and its keys that are not secrets.

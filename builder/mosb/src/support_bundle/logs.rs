@@ -8,9 +8,9 @@ use kube::api::LogParams;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::Bundle;
 use super::scope::{REQUEST_TIME, REQUESTS, Scope, name};
 use mosb_api::labels;
+use mosb_commands::bundle::Bundle;
 use mosb_controller::builds::{self, LogLine};
 use mosb_controller::kinds;
 

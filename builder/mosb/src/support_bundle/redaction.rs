@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::REDACTED;
 use mosb_api::cluster_settings::{CONFIG_KEY, CONFIG_MAP};
 use mosb_api::{labels, yaml};
+use mosb_commands::bundle::REDACTED;
 use mosb_controller::cluster_names::{BASE_TREES, OPERATOR_IMAGES, OS_IMAGE_URL, PREPARED_BASES};
 
 /// Replaces what may have a secret, and is not needed.

@@ -47,7 +47,6 @@ const NAMESPACED_KINDS: [Kind; 6] =
     [kinds::DEPLOYMENT, kinds::POD, kinds::JOB, kinds::CONFIG_MAP, kinds::LEASE, kinds::EVENT];
 
 /// What to read.
-#[expect(missing_debug_implementations, reason = "kube's Client has none")]
 pub struct Scope<'s> {
     pub client: &'s Client,
     pub namespaces: &'s Namespaces,
@@ -218,7 +217,7 @@ impl Scope<'_> {
         });
         let resources = ours.map(|list| list.resources).unwrap_or_default();
         Ok(json!({
-            "mosb": super::version(),
+            "mosb": mosb_commands::bundle::version(),
             "apiServer": server.map_err(text)?,
             "groups": groups.collect::<BTreeMap<_, _>>(),
             GROUP: resources.into_iter().map(|one| one.name).collect::<BTreeSet<_>>(),

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{CONFLICT_TRIES, Cluster, no_pool};
-use crate::cli::arguments::usage;
-use crate::cli::context::Session;
-use crate::cli::output::Object;
-use crate::cli::page::Page;
-use crate::cli::{ExitCode, Result};
 use mosb_api::promotion::MAX_REASON;
+use mosb_commands::arguments::usage;
+use mosb_commands::context::Session;
+use mosb_commands::output::Object;
+use mosb_commands::page::Page;
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::ClusterCache;
 use mosb_controller::builds::{self, ApprovalRequest};
 

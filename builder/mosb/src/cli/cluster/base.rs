@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::rollout::{age, short};
 use super::{Cluster, OnePool, no_pool};
-use crate::cli::context::Session;
-use crate::cli::output::Object;
-use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result};
+use mosb_commands::context::Session;
+use mosb_commands::output::Object;
+use mosb_commands::page::{Page, or_none};
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::ClusterCache;
 use mosb_controller::followed_bases::{self, BaseRequest as Request, BaseRequestError, BaseView};
 use mosb_image::Digest;

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::confirm::Consent;
 use super::{CONFLICT_TRIES, Cluster};
-use crate::cli::context::Session;
-use crate::cli::output::{self, Object};
-use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result, arguments};
 use mosb_boot_image::Release;
+use mosb_commands::context::Session;
+use mosb_commands::output::{self, Object};
+use mosb_commands::page::{Page, or_none};
+use mosb_commands::{ExitCode, Result, arguments};
 use mosb_controller::Namespaces;
 use mosb_controller::machine_sets::{
     self, BootImageRequest as Request, BootImageRequestError, BootImagesView, HistoryView, SetView,
@@ -138,7 +138,8 @@ impl BootImagesInCluster {
         let (set, request, yes, cluster) = match self {
             Self::Status(Sets { cluster }) => {
                 let (client, namespaces) = cluster.connect().await?;
-                return session.print(&machine_sets::boot_images(&client, &namespaces).await?);
+                let found = machine_sets::boot_images(&client, &namespaces).await?;
+                return session.print(&BootImageList(found));
             }
             Self::Plan(Sets { cluster }) => {
                 let (client, namespaces) = cluster.connect().await?;
@@ -279,25 +280,30 @@ fn reasons(page: &mut Page, sets: &[SetView]) {
     page.headed_table(&["SET", "IMAGE", "STATE", "PIN", "REASON"], rows);
 }
 
-impl Object for BootImagesView {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct BootImageList(pub BootImagesView);
+
+impl Object for BootImageList {
     const KIND: &'static str = "BootImageList";
 
     fn text(&self) -> String {
+        let Self(shown) = self;
         let mut page = Page::default();
-        problems(&mut page, &self.errors);
-        warnings(&mut page, &self.warnings);
-        for note in &self.notes {
+        problems(&mut page, &shown.errors);
+        warnings(&mut page, &shown.warnings);
+        for note in &shown.notes {
             page.line(&format!("note: {note}"));
         }
-        if let Some(days @ 1..) = self.days_behind {
+        if let Some(days @ 1..) = shown.days_behind {
             page.line(&format!(
                 "the oldest image in use is {days} days older than the OS that it should have"
             ));
         }
-        if self.sets.is_empty() {
+        if shown.sets.is_empty() {
             page.line("no machine set is selected; bootImages.machineManagers of ConfigMap mosb-config selects them");
         } else {
-            reasons(&mut page, &self.sets);
+            reasons(&mut page, &shown.sets);
         }
         page.into_text()
     }

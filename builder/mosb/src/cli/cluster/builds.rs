@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use super::Cluster;
 use super::rollout::{age, short, snapshot};
-use crate::cli::context::Session;
-use crate::cli::output::Object;
-use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result};
 use mosb_api::promotion::Stage;
+use mosb_commands::context::Session;
+use mosb_commands::output::Object;
+use mosb_commands::page::{Page, or_none};
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::ClusterCache;
 use mosb_controller::rollout::{self, BuildView};
 

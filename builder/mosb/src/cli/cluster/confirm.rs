@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use tokio::task::spawn_blocking;
 
-use crate::cli::error::Error;
+use mosb_commands::error::Error;
 
 /// What a person agreed to.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Cluster;
-use crate::cli::arguments::{self, usage};
-use crate::cli::settings::Environment;
-use crate::cli::signals::stop_signal;
-use crate::cli::{ExitCode, Result};
+use mosb_commands::arguments::{self, usage};
+use mosb_commands::settings::Environment;
+use mosb_commands::signals::stop_signal;
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::{self as controller, Namespaces, Options};
 
 /// A longer time would block a worker for hours: a reconcile may look up several things.

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use super::Cluster;
 use super::rollout::{age, short};
-use crate::cli::context::Session;
-use crate::cli::error::Error;
-use crate::cli::output::{Object, print_text};
-use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result};
 use mosb_api::cluster_settings::Retention;
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::output::{Object, print_text};
+use mosb_commands::page::{Page, or_none};
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::retention::{
     self, ImageState, PolicyFormat, PoolImages, PruneMode, PruneRequest,
 };

@@ -7,10 +7,10 @@ use kube::Client;
 
 use super::Cluster;
 use super::rebuild::opted_in;
-use crate::cli::error::Error;
-use crate::cli::{ExitCode, Result};
 use mosb_api::image_checks::CheckRecord;
 use mosb_api::{BuildName, MachineOsBuild};
+use mosb_commands::error::Error;
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::ClusterCache;
 use mosb_controller::builds::{self, LogLine};
 use mosb_image::PinnedRef;

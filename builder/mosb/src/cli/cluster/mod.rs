@@ -22,9 +22,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use kube::Client;
 
-use super::context::Session;
-use super::error::Error;
-use super::{ExitCode, Result};
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::Namespaces;
 
 #[derive(Debug, Subcommand)]

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::rollout::{PoolRequest, age, short, snapshot};
 use super::{Cluster, OnePool, no_pool};
-use crate::cli::context::Session;
 use crate::cli::node::report::{NodeEtc, PathList};
-use crate::cli::output::Object;
-use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result};
+use mosb_commands::context::Session;
+use mosb_commands::output::Object;
+use mosb_commands::page::{Page, or_none};
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::rollout::{self, NodeView, RolloutRequest};
 use mosb_controller::{ClusterCache, Namespaces};
 

@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::confirm::Consent;
 use super::rollout_status::RolloutWatch;
 use super::{CONFLICT_TRIES, Cluster, OnePool, no_pool};
-use crate::cli::arguments::usage;
-use crate::cli::context::Session;
-use crate::cli::error::Error;
-use crate::cli::output::Object;
-use crate::cli::page::{Page, or_none};
-use crate::cli::{ExitCode, Result};
+use mosb_commands::arguments::usage;
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::output::Object;
+use mosb_commands::page::{Page, or_none};
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::rollout::{
     self, DrainRecords, OwnPlace, RolloutRequest, RolloutSnapshot, UndoTo,
 };

@@ -5,18 +5,20 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::Cluster;
 use super::nodes::nodes_table;
 use super::rollout::snapshot;
-use crate::cli::context::Session;
-use crate::cli::error::Error;
-use crate::cli::output::Object;
-use crate::cli::page::Page;
-use crate::cli::progress::Progress;
-use crate::cli::{ExitCode, Result, arguments};
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::output::Object;
+use mosb_commands::page::Page;
+use mosb_commands::progress::Progress;
+use mosb_commands::{ExitCode, Result, arguments};
 use mosb_controller::rollout::{self, RolloutPhase, RolloutView};
 use mosb_controller::{ClusterCache, Namespaces};
 
@@ -43,11 +45,12 @@ impl RolloutWatch {
         let (pool, progress) = (&self.pool, &session.progress);
         if self.watch {
             let (status, code) = watch(&client, &namespaces, pool, self.timeout, progress).await?;
-            session.print(&status)?;
+            session.print(&RolloutStatus(status))?;
             return Ok(code);
         }
         let cache = ClusterCache::read_machines(&client, &namespaces).await?;
-        session.print(&rollout::rollout_view(&snapshot(&cache, pool)?, Timestamp::now()))
+        let view = rollout::rollout_view(&snapshot(&cache, pool)?, Timestamp::now());
+        session.print(&RolloutStatus(view))
     }
 }
 
@@ -100,21 +103,26 @@ async fn watch(
     }
 }
 
-impl Object for RolloutView {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RolloutStatus(pub RolloutView);
+
+impl Object for RolloutStatus {
     const KIND: &'static str = "RolloutStatus";
 
     fn text(&self) -> String {
+        let Self(shown) = self;
         let mut page = Page::default();
-        page.line(&format!("{}: {}", self.pool, self.message));
-        let target = self.target.as_ref().map(|target| {
+        page.line(&format!("{}: {}", shown.pool, shown.message));
+        let target = shown.target.as_ref().map(|target| {
             let newer = target.newer.as_ref().map(|newer| format!("; {newer} is newer"));
             let pinned = if target.is_pinned { " (pinned)" } else { "" };
             let once = if target.is_once { " (once)" } else { "" };
             format!("{}{pinned}{once}{}", target.build, newer.unwrap_or_default())
         });
-        let paused = if self.paused { " (paused)" } else { "" };
-        let mode = format!("{}{paused}", self.mode.as_str());
-        let counts = &self.machines;
+        let paused = if shown.paused { " (paused)" } else { "" };
+        let mode = format!("{}{paused}", shown.mode.as_str());
+        let counts = &shown.machines;
         let live = if counts.live > 0 { format!(" ({} live)", counts.live) } else { String::new() };
         let machines = format!(
             "{} machines: {} updated{live}, {} ready, {} staged, {} unavailable, {} degraded",
@@ -125,7 +133,7 @@ impl Object for RolloutView {
             counts.unavailable,
             counts.degraded
         );
-        let soft = self.soft_reboots.as_ref().map(|soft| {
+        let soft = shown.soft_reboots.as_ref().map(|soft| {
             let causes: Vec<&str> = soft.causes.iter().map(String::as_str).collect();
             let causes =
                 if causes.is_empty() { String::new() } else { format!(": {}", causes.join("; ")) };
@@ -137,18 +145,18 @@ impl Object for RolloutView {
             ("machines", Some(&machines)),
             ("soft reboots", soft.as_deref()),
         ]);
-        if !self.conditions.is_empty() {
+        if !shown.conditions.is_empty() {
             page.section("Conditions");
-            let rows = self.conditions.iter().map(|one| {
+            let rows = shown.conditions.iter().map(|one| {
                 let texts = [one.reason.as_str(), one.message.as_str()];
                 let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
                 vec![one.kind.clone(), one.status.clone(), texts.join(": ")]
             });
             page.table(&[], &rows.collect::<Vec<_>>());
         }
-        if !self.behind.is_empty() {
+        if !shown.behind.is_empty() {
             page.section("Not updated");
-            nodes_table(&mut page, &self.behind, self.now);
+            nodes_table(&mut page, &shown.behind, shown.now);
         }
         page.into_text()
     }

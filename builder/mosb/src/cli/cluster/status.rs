@@ -5,11 +5,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Cluster, no_pool};
-use crate::cli::context::Session;
-use crate::cli::output::Object;
-use crate::cli::page::Page;
-use crate::cli::{ExitCode, Result};
 use mosb_api::labels;
+use mosb_commands::context::Session;
+use mosb_commands::output::Object;
+use mosb_commands::page::Page;
+use mosb_commands::{ExitCode, Result};
 use mosb_controller::{self as controller, ClusterCache, PoolView};
 
 /// Shows for each pool of a cluster why it is or isn't building

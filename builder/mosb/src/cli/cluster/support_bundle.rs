@@ -15,20 +15,23 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
+use super::boot_images::BootImageList;
 use super::builds::BuildList;
 use super::nodes::NodeList;
 use super::rollout::snapshot;
+use super::rollout_status::RolloutStatus;
 use super::status::ClusterStatus;
 use super::{Cluster, no_pool};
-use crate::bootstrap::preflight;
-use crate::cli::context::{Session, options};
-use crate::cli::error::Error;
-use crate::cli::output::{Object, Typed};
-use crate::cli::settings::{Format, Settings};
-use crate::cli::{ExitCode, Failure, Result};
 use crate::support_bundle::collect::collect;
+use crate::support_bundle::pack;
 use crate::support_bundle::scope::Scope;
-use crate::support_bundle::{Bundle, pack};
+use mosb_bootstrap::preflight;
+use mosb_commands::bundle::Bundle;
+use mosb_commands::context::{Session, options};
+use mosb_commands::error::Error;
+use mosb_commands::output::{Object, Typed};
+use mosb_commands::settings::{Format, Settings};
+use mosb_commands::{ExitCode, Failure, Result};
 use mosb_controller::followed_bases;
 use mosb_controller::machine_sets;
 use mosb_controller::rollout;
@@ -175,7 +178,7 @@ impl Views {
             limited(end, ClusterCache::read_machines(client, namespaces)),
             limited(end, machine_sets::boot_images(client, namespaces)),
         );
-        Self { cache, machines, boot_images: boot_images.map(|view| printed(&view)) }
+        Self { cache, machines, boot_images: boot_images.map(|view| printed(&BootImageList(view))) }
     }
 
     /// The nodes of the pool, if they are known.
@@ -206,7 +209,8 @@ impl Views {
                     match snapshot(cache, &pool) {
                         Ok(found) => {
                             builds.extend(rollout::build_views(&found));
-                            rollouts.push(printed(&rollout::rollout_view(&found, now)));
+                            rollouts
+                                .push(printed(&RolloutStatus(rollout::rollout_view(&found, now))));
                         }
                         Err(error) => {
                             bundle.add_missing(format!("view of pool {pool}"), error.to_string())

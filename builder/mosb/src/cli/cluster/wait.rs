@@ -8,9 +8,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::status::PoolStatus;
 use super::{Cluster, no_pool};
-use crate::cli::context::Session;
-use crate::cli::error::Error;
-use crate::cli::{ExitCode, Result, arguments};
+use mosb_commands::context::Session;
+use mosb_commands::error::Error;
+use mosb_commands::{ExitCode, Result, arguments};
 use mosb_controller::{self as controller, ClusterCache, PoolPhase, REJECTED_RETRY};
 
 /// Waits until the image of a pool is up to date

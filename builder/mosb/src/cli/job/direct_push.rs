@@ -2,11 +2,11 @@
 
 use super::inputs::PodInputs;
 use super::prepared_base::{os_summary, push_tree, tree_of};
-use crate::cli::Result;
-use crate::cli::context::CliContext;
 use mosb_build::resolve::ResolvedPlan;
 use mosb_build::result::BaseTreeImage;
 use mosb_build::{Built, ResultReporter, direct};
+use mosb_commands::Result;
+use mosb_commands::context::CliContext;
 use mosb_plan::plan::diff::OsSummary;
 use mosb_registry::Target;
 use mosb_types::Finding;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::build::inputs::{ConfigFile, Unread};
-use crate::cli::{Result, input};
 use mosb_build::resolve::UnresolvedBase;
+use mosb_commands::build::inputs::{ConfigFile, Unread};
+use mosb_commands::{Result, input};
 use mosb_plan::payload::{BuildSpec, PreparedImageUse};
 use mosb_plan::plan::{BuildRequest, MethodChoice};
 use mosb_registry::Source;

@@ -11,17 +11,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::build::inputs::{Buildah, StorageDriver};
-use super::build::planned::draft;
-use super::context::{CliContext, Session};
-use super::error::Error;
-use super::signals::first_signal;
-use super::{ExitCode, Result, arguments, input};
 use build::{LeftImage, build_directly, build_with_buildah};
 use inputs::{JobInputs, PodInputs};
 use mosb_build::buildah::Volume;
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Trees};
 use mosb_build::result::Step;
+use mosb_commands::build::inputs::{Buildah, StorageDriver};
+use mosb_commands::build::planned::draft;
+use mosb_commands::context::{CliContext, Session};
+use mosb_commands::error::Error;
+use mosb_commands::signals::first_signal;
+use mosb_commands::{ExitCode, Result, arguments, input};
 use mosb_controller::builds::sidecar::{self, SidecarConfig};
 use mosb_plan::plan::MethodChoice;
 use report::{deliver, new_reporter, report_failure};

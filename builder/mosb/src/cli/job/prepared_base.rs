@@ -5,16 +5,16 @@ use std::path::Path;
 use super::inputs::PodInputs;
 use super::report::needs_containerfile;
 use super::{draft_build, plan_context};
-use crate::cli::Result;
-use crate::cli::arguments::usage;
-use crate::cli::build::prepared_base::prepared;
-use crate::cli::context::CliContext;
-use crate::cli::error::Error;
 use mosb_build::buildah::ConfigsImage;
 use mosb_build::resolve::{
     self, PlanContext, ResolvedDraft, ResolvedPlan, ResolvedPrepared, Trees,
 };
 use mosb_build::result::{BaseTreeImage, Outcome};
+use mosb_commands::Result;
+use mosb_commands::arguments::usage;
+use mosb_commands::build::prepared_base::prepared;
+use mosb_commands::context::CliContext;
+use mosb_commands::error::Error;
 use mosb_image::PinnedRef;
 use mosb_plan::payload::{ImageInService, PreparedImageUse};
 use mosb_plan::plan::diff::OsSummary;

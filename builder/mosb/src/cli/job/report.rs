@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::inputs::PodInputs;
-use crate::cli::settings::Settings;
-use crate::cli::{ExitCode, Failure, Result, output};
 use mosb_build::result::{Outcome, PreparedImage, Step};
 use mosb_build::{Redactor, ResultReporter, StepFailure, exec};
+use mosb_commands::settings::Settings;
+use mosb_commands::{ExitCode, Failure, Result, output};
 use mosb_plan::plan::Reason;
 
 /// The reporter of the container for this step.
@@ -138,7 +138,7 @@ mod tests {
             last: "first\nsecond".to_owned(),
         };
         let killed = mosb_build::Error::from(mosb_build::buildah::Error::from(killed));
-        let other_build = crate::cli::error::Error::OtherBuild {
+        let other_build = mosb_commands::error::Error::OtherBuild {
             planned: "a".to_owned(),
             wanted: "b".to_owned(),
         };

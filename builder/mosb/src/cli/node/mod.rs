@@ -9,16 +9,18 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use super::arguments::usage;
-use super::context::Session;
-use super::output::Object;
-use super::page::Page;
-use super::settings::Format;
-use super::{ExitCode, Failure, Result, print_failure};
-use crate::cli;
+use super::print_failure;
 use mosb_api::rollout::{MachinePart, NodeReport, NodeTarget, ReportError};
+use mosb_commands::arguments::usage;
+use mosb_commands::context::Session;
+use mosb_commands::output::Object;
+use mosb_commands::page::Page;
+use mosb_commands::settings::Format;
+use mosb_commands::{ExitCode, Failure, Result};
 use mosb_node::{
     Adoption, DesiredState, Difference, Drift, Error, Host, PullAccess, RebootPolicy,
     read_machine_part,
@@ -154,8 +156,8 @@ fn target(text: &str) -> Result<NodeTarget> {
 impl Node {
     pub async fn run(self, session: &Session) -> Result<ExitCode> {
         match self {
-            Self::Drift => session.print(&drift().await?),
-            Self::Adopt(typed) => session.print(&adopt(&typed).await?),
+            Self::Drift => session.print(&NodeDrift(drift().await?)),
+            Self::Adopt(typed) => session.print(&NodeAdoption(adopt(&typed).await?)),
             Self::Report(typed) => report(&typed, Work::Report, session).await,
             Self::Stage(typed) => report(&typed.report, Work::Stage(&typed), session).await,
             Self::Apply(typed) => report(&typed.stage.report, Work::Apply(&typed), session).await,
@@ -206,7 +208,7 @@ async fn report(typed: &ReportNode, work: Work<'_>, session: &Session) -> Result
 /// This machine did not boot an image, or one of its files can't be read.
 async fn drift() -> Result<Drift> {
     let compared = spawn_blocking(|| mosb_node::drift(&Host::open()?)).await;
-    Ok(compared.map_err(cli::error::Error::stopped("comparing"))??)
+    Ok(compared.map_err(mosb_commands::error::Error::stopped("comparing"))??)
 }
 
 /// Lets the next image bring what the machine's first config wrote; a dry run only reports it.
@@ -268,17 +270,22 @@ fn write_termination_message(file: &Path, report: &NodeReport) {
     }
 }
 
-impl Object for Drift {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct NodeDrift(pub Drift);
+
+impl Object for NodeDrift {
     const KIND: &'static str = "NodeDrift";
 
     fn text(&self) -> String {
+        let Self(shown) = self;
         let mut page = Page::default();
-        for hidden in &self.paths {
+        for hidden in &shown.paths {
             let differences: Vec<_> = hidden.differences.iter().map(|one| word(*one)).collect();
             page.line(&format!("{} {}", differences.join(","), hidden.path));
         }
-        if self.omitted > 0 {
-            page.line(&format!("… and {} more", self.omitted));
+        if shown.omitted > 0 {
+            page.line(&format!("… and {} more", shown.omitted));
         }
         page.into_text()
     }
@@ -295,23 +302,28 @@ fn word(difference: Difference) -> &'static str {
     }
 }
 
-impl Object for Adoption {
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct NodeAdoption(pub Adoption);
+
+impl Object for NodeAdoption {
     const KIND: &'static str = "NodeAdoption";
 
     fn text(&self) -> String {
+        let Self(shown) = self;
         let mut page = Page::default();
-        for path in &self.adopted {
+        for path in &shown.adopted {
             page.line(&format!("adopted {path}"));
         }
-        for kept in &self.kept {
+        for kept in &shown.kept {
             let differences: Vec<_> = kept.differences.iter().map(|one| word(*one)).collect();
             page.line(&format!("kept {} {}", differences.join(","), kept.path));
         }
-        for finding in &self.undecided {
+        for finding in &shown.undecided {
             page.line(&format!("undecided {finding}"));
         }
-        if self.omitted > 0 {
-            page.line(&format!("… and {} more", self.omitted));
+        if shown.omitted > 0 {
+            page.line(&format!("… and {} more", shown.omitted));
         }
         page.into_text()
     }

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::output::Object;
-use crate::cli::page::Page;
 use mosb_api::rollout::{
     self, AttemptedTarget, Deployment, EtcReport, NodeReport, NodeTarget, NodeTool, ReportError,
     SoftReboot, WentBack,
 };
+use mosb_commands::output::Object;
+use mosb_commands::page::Page;
 
 /// What a machine runs, has staged and may go back to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]

@@ -8,19 +8,19 @@ use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::cli::build::Build;
-use crate::cli::build::inputs::{Buildah, ConfigFile, Isolation, StorageDriver};
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::ClusterCommand;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::rollout::{PoolRequest, Rollout};
 use crate::cli::command::{Cli, Command};
-use crate::cli::diff::{Operand, operand};
-use crate::cli::failure::Failure;
-use crate::cli::input::Input;
-use crate::cli::settings::{Environment, Format};
 use crate::cli::typed_format;
 use mosb_api::BuildOn;
+use mosb_commands::build::Build;
+use mosb_commands::build::inputs::{Buildah, ConfigFile, Isolation, StorageDriver};
+use mosb_commands::diff::{Operand, operand};
+use mosb_commands::failure::Failure;
+use mosb_commands::input::Input;
+use mosb_commands::settings::{Environment, Format};
 #[cfg(feature = "cluster")]
 use mosb_controller::rollout::RolloutRequest;
 use mosb_plan::plan::MethodChoice;

@@ -2,13 +2,13 @@
 
 use super::image::{live, paths};
 use super::{BUILD, RENDERED, digest, hex, looks_like};
-use crate::cli::build::result::*;
-use crate::cli::build::signer::SignedFor;
-use crate::cli::build::verified_image::*;
-use crate::cli::diff::Side;
-use crate::cli::plan::view::*;
-use crate::cli::verify::AppliedPolicy;
 use mosb_api::image_checks::{CheckMode, CheckName, CheckResult};
+use mosb_commands::build::result::*;
+use mosb_commands::build::signer::SignedFor;
+use mosb_commands::build::verified_image::*;
+use mosb_commands::diff::Side;
+use mosb_commands::plan::view::*;
+use mosb_commands::verify::AppliedPolicy;
 use mosb_plan::containerfile::Part;
 use mosb_plan::image_checks::{CheckFailure, Verdict};
 use mosb_types::Finding;

@@ -10,9 +10,10 @@ use crate::cli::cluster::ignition::MachineIgnition;
 use crate::cli::cluster::images::ImageList;
 use crate::cli::cluster::nodes::*;
 use crate::cli::cluster::rollout::RolloutResult;
+use crate::cli::cluster::rollout_status::RolloutStatus;
 use crate::cli::node::report::{NodeEtc, PathList};
-use crate::cli::output::Object as _;
 use mosb_api::rollout::{RolloutMode, SoftReboot};
+use mosb_commands::output::Object as _;
 use mosb_controller::followed_bases::{BaseView, NewerView};
 use mosb_controller::retention::{ImageState, PoolImage, PoolImages};
 use mosb_controller::rollout::{
@@ -268,7 +269,7 @@ fn a_roll_out_under_way() {
         behind: nodes(),
         now: now(),
     };
-    looks_like("rollout-status", &status);
+    looks_like("rollout-status", &RolloutStatus(status.clone()));
     let off = RolloutView {
         config: None,
         mode: RolloutMode::None,
@@ -282,7 +283,7 @@ fn a_roll_out_under_way() {
         behind: Vec::new(),
         ..status
     };
-    looks_like("rollout-status-off", &off);
+    looks_like("rollout-status-off", &RolloutStatus(off));
 }
 
 #[test]

@@ -14,16 +14,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::bootstrap::preflight::Report;
-use crate::cli::bootstrap::BootstrapResult;
-use crate::cli::build::result::{BuildResult, PrepareResult};
-use crate::cli::cache::{CacheList, CachePrune};
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::approve::ApprovalResult;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::base::{BaseList, BaseRequest};
 #[cfg(feature = "cluster")]
-use crate::cli::cluster::boot_images::{BootImageHistory, BootImagePlan, BootImageRequest};
+use crate::cli::cluster::boot_images::{
+    BootImageHistory, BootImageList, BootImagePlan, BootImageRequest,
+};
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::builds::BuildList;
 #[cfg(feature = "cluster")]
@@ -37,26 +35,29 @@ use crate::cli::cluster::rebuild::RebuildRequest;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::rollout::RolloutResult;
 #[cfg(feature = "cluster")]
+use crate::cli::cluster::rollout_status::RolloutStatus;
 #[cfg(feature = "cluster")]
 use crate::cli::cluster::status::{ClusterStatus, PoolStatus};
 use crate::cli::command::Version;
-use crate::cli::diff::Diff;
-use crate::cli::failure::FailureReport;
-use crate::cli::files::FileList;
-use crate::cli::inspect::ImageInfo;
-use crate::cli::keys::KeyInfo;
 #[cfg(feature = "cluster")]
 use crate::cli::node::report::MachineReport;
-use crate::cli::output::{API_VERSION, Object, Typed};
-use crate::cli::plan::view::Plan;
-use crate::cli::render::RenderExplanation;
-use crate::cli::sign::SignedImage;
-use crate::cli::verify::Verification;
+#[cfg(feature = "cluster")]
+use crate::cli::node::{NodeAdoption, NodeDrift};
 use mosb_api::ClusterSettings;
-#[cfg(feature = "cluster")]
-use mosb_controller::machine_sets::BootImagesView;
-#[cfg(feature = "cluster")]
-use mosb_node::{Adoption, Drift};
+use mosb_bootstrap::preflight::Report;
+use mosb_commands::bootstrap::BootstrapResult;
+use mosb_commands::build::result::{BuildResult, PrepareResult};
+use mosb_commands::cache::{CacheList, CachePrune};
+use mosb_commands::diff::Diff;
+use mosb_commands::failure::FailureReport;
+use mosb_commands::files::FileList;
+use mosb_commands::inspect::ImageInfo;
+use mosb_commands::keys::KeyInfo;
+use mosb_commands::output::{API_VERSION, Object, Typed};
+use mosb_commands::plan::view::Plan;
+use mosb_commands::render::RenderExplanation;
+use mosb_commands::sign::SignedImage;
+use mosb_commands::verify::Verification;
 use mosb_types::Finding;
 
 const RENDERED: &str = "rendered-worker-0123456789abcdef0123456789abcdef";
@@ -115,7 +116,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         #[cfg(feature = "cluster")]
         schema::<BootImageHistory>(),
         #[cfg(feature = "cluster")]
-        schema::<BootImagesView>(),
+        schema::<BootImageList>(),
         #[cfg(feature = "cluster")]
         schema::<BootImagePlan>(),
         #[cfg(feature = "cluster")]
@@ -137,9 +138,9 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         #[cfg(feature = "cluster")]
         schema::<MachineIgnition>(),
         #[cfg(feature = "cluster")]
-        schema::<Drift>(),
+        schema::<NodeDrift>(),
         #[cfg(feature = "cluster")]
-        schema::<Adoption>(),
+        schema::<NodeAdoption>(),
         #[cfg(feature = "cluster")]
         schema::<PoolDrift>(),
         #[cfg(feature = "cluster")]
@@ -159,7 +160,7 @@ fn schemas() -> BTreeMap<&'static str, Value> {
         #[cfg(feature = "cluster")]
         schema::<RolloutResult>(),
         #[cfg(feature = "cluster")]
-        schema::<mosb_controller::rollout::RolloutView>(),
+        schema::<RolloutStatus>(),
         schema::<SignedImage>(),
         schema::<Verification>(),
         schema::<Version>(),

@@ -2,10 +2,11 @@
 
 use super::{RENDERED, digest, looks_like};
 use crate::cli::node::report::MachineReport;
-use crate::cli::output::Object as _;
+use crate::cli::node::{NodeAdoption, NodeDrift};
 use mosb_api::rollout::{
     AttemptedTarget, Deployment, NodeTarget, NodeTool, ReportError, SoftReboot, WentBack,
 };
+use mosb_commands::output::Object as _;
 use mosb_image::Digest;
 use mosb_node::{Adoption, Difference, Drift, HiddenPath, KeptPath};
 use mosb_types::Finding;
@@ -79,8 +80,8 @@ fn the_files_that_a_machine_hides() {
         hidden("/etc/localtime", &[Target]),
         hidden("/etc/motd", &[Removed]),
     ];
-    looks_like("node-drift", &Drift { paths, omitted: 3 });
-    let none = Drift { paths: Vec::new(), omitted: 0 };
+    looks_like("node-drift", &NodeDrift(Drift { paths, omitted: 3 }));
+    let none = NodeDrift(Drift { paths: Vec::new(), omitted: 0 });
     assert_eq!(none.text(), "");
 }
 
@@ -99,5 +100,5 @@ fn what_a_machine_adopts_and_keeps() {
         omitted: 2,
         undecided: vec![Finding::new("undecided", "it is unknown").path("/etc/line\nbreak")],
     };
-    looks_like("node-adoption", &adoption);
+    looks_like("node-adoption", &NodeAdoption(adoption));
 }

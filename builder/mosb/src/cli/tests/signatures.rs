@@ -1,9 +1,9 @@
 //! Keys, signatures, and who signed an image.
 
 use super::{digest, looks_like};
-use crate::cli::keys::KeyInfo;
-use crate::cli::sign::{SignedImage, SignedManifest};
-use crate::cli::verify::*;
+use mosb_commands::keys::KeyInfo;
+use mosb_commands::sign::{SignedImage, SignedManifest};
+use mosb_commands::verify::*;
 use mosb_types::Finding;
 
 const IMAGE: &str = "registry.example.com/os/worker:v1";
