@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use mosb_api::yaml::{self, Limits};
 use mosb_ignition::Contents;
-use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
+use mosb_merge::{self as render, Component, Outcome, Rendered, Request};
 use serde_json::{Value, json};
 
 fuzz_target!(|data: &[u8]| {

@@ -11,7 +11,7 @@ use super::manifest::{Error, Manifests};
 use super::openshift::os_configs;
 use mosb_api::{self as api, API_VERSION, MachineConfigPool, PoolName, Selector, labels};
 use mosb_build::new_machine::{self, PullFiles};
-use mosb_plan::render::{Component, Rendered, Request, is_rendered_one};
+use mosb_merge::{Component, Rendered, Request, is_rendered_one};
 use mosb_types::Finding;
 
 /// The MachineConfigs of the cluster, with component MachineConfigs, sorted by name.

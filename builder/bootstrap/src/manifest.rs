@@ -7,7 +7,7 @@ use serde_json::Value;
 use mosb_api::{ControllerConfig, MachineConfigPool, MachineOsConfig, PoolSettings};
 use mosb_build::SecretObject;
 use mosb_build::new_machine::ConfigError;
-use mosb_plan::render::Component;
+use mosb_merge::Component;
 use mosb_types::{Diagnostic, Finding, Secret};
 
 /// An object with its origin and its original JSON.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::snapshot::BuildNodes;
 use mosb_image::{Digest, RepoRef};
 use mosb_types::canonical_json;
+use mosb_workload::BuildNodes;
 
 /// Hex digits of a key that name its writers.
 const WRITERS_LEN: usize = 32;

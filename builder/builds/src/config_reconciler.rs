@@ -14,11 +14,10 @@ use super::cluster_facts::ClusterFacts;
 use super::decide::{Decision, decide, report_refusal};
 use super::inputs::inputs;
 use super::lookup::{ImageStatus, Lookup};
-use super::lookups::resolve;
+use super::lookups::{Signer, resolve};
 use super::metrics::BuildMetrics;
 use super::observe::{affected_keys, observe};
 use super::pool_reason::PoolReason;
-use super::signing_keys::SigningKeys;
 use super::snapshot::Snapshot;
 use mosb_api::labels;
 use mosb_cluster::cluster_cache::Trigger;
@@ -35,7 +34,7 @@ pub struct ConfigReconciler {
     metrics: Arc<BuildMetrics>,
     facts: Arc<ClusterFacts>,
     plans: CachedPlans,
-    signing_keys: SigningKeys,
+    signer: Signer,
     /// Registry hosts that had no free slot for the last lookup of a key.
     busy: Mutex<BTreeMap<String, BusyHosts>>,
 }
@@ -61,8 +60,8 @@ impl ConfigReconciler {
         facts: Arc<ClusterFacts>,
     ) -> Self {
         let (plans, busy) = (CachedPlans::default(), Mutex::default());
-        let signing_keys = SigningKeys::default();
-        Self { resolver, executor, metrics, facts, plans, signing_keys, busy }
+        let signer = Signer::new(executor.writes.lease.clone());
+        Self { resolver, executor, metrics, facts, plans, signer, busy }
     }
 
     /// The hosts that had no free slot last time, if the lookup still needs them.
@@ -137,8 +136,9 @@ impl Reconciler for ConfigReconciler {
         let key = snapshot.name.clone();
         let mut plan = pass.state.plan.take().or_else(|| self.plans.get(&key));
         let expected = self.busy_hosts(&key);
-        let (resolver, keys) = (&self.resolver, &self.signing_keys);
-        let resolving = Box::pin(resolve(resolver, keys, lookups, snapshot, &mut plan, &expected));
+        let (resolver, signer) = (&self.resolver, &self.signer);
+        let resolving =
+            Box::pin(resolve(resolver, signer, lookups, snapshot, &mut plan, &expected));
         let resolved = if lookups.iter().any(Lookup::leaves_cluster) {
             pass.worker.release_during(resolving).await
         } else {

@@ -3,10 +3,10 @@
 //! write does not retry what failed.
 
 use super::snapshot::Snapshot;
-use crate::workload::Workload;
 use mosb_api::{Condition, Metadata, labels};
 use mosb_cluster::status::blocking_conditions;
 use mosb_reconcile::driver::InputsHash;
+use mosb_workload::Workload;
 
 /// The hash of a MachineOSConfig's inputs: if it is unchanged, a failed reconcile would fail
 /// again.

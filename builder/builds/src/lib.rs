@@ -31,7 +31,6 @@ mod probe;
 pub mod sidecar;
 mod signing_keys;
 mod snapshot;
-mod workload;
 
 pub use action::{Action, Attempt, BuildEffect, new_object};
 pub use apply::BuildExecutor;
@@ -54,5 +53,5 @@ pub use pool_reason::{INVALID_INPUT, PoolReason, REJECTED, UNRECONCILABLE};
 pub use prepared_bases::{PreparedBase, PreparedBaseKey, PreparedBases, PreparedUse};
 pub use signing_keys::{SigningKeyError, SigningKeys};
 pub use snapshot::{
-    BuildNodes, Cluster, LabelOptIn, SeenComponent, SeenInput, SeenWorkload, Snapshot, Support,
+    Cluster, LabelOptIn, SeenComponent, SeenInput, SeenWorkload, Snapshot, Support,
 };

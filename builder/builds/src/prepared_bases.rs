@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::snapshot::BuildNodes;
 use mosb_image::{Digest, RepoRef};
 use mosb_types::canonical_json;
+use mosb_workload::BuildNodes;
 
 /// Entries of about 200 bytes; a ConfigMap has at most 1 MiB.
 const LIMIT: usize = 64;

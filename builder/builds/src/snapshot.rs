@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use serde_json::{Value, json};
-
 use super::base_trees::BaseTrees;
 use super::lookup::LookupResults;
 use super::prepared_bases::PreparedBases;
-use crate::workload::{InputKind, MachineRole, Workload};
 use mosb_api::cluster_settings::SigningSettings;
 use mosb_api::image_checks::ImageCheckSettings;
 use mosb_api::{JobSettings, MachineConfigPool, MachineOsBuild, MachineOsConfig, PoolName, labels};
@@ -20,6 +17,7 @@ use mosb_cluster::versions::Versions;
 use mosb_image::{Digest, PinnedRef, Platform};
 use mosb_reconcile::EarlierProblem;
 use mosb_reconcile::write::Target;
+use mosb_workload::{BuildNodes, InputKind, MachineRole, Workload};
 
 /// Everything observed for one MachineOSConfig.
 #[derive(Debug, Clone, Default)]
@@ -183,33 +181,6 @@ pub struct LabelOptIn {
     pub settings: Option<BTreeMap<String, String>>,
     /// The key of the pool in `on-cluster-build-custom-dockerfile`.
     pub containerfile: Option<String>,
-}
-
-/// Where the images of a pool may be built.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum BuildNodes {
-    /// Any node.
-    #[default]
-    Any,
-    /// Images of control-plane machines, on the nodes that the settings select for them.
-    Selected(BTreeMap<String, String>),
-    /// Only control-plane nodes of the pool.
-    ControlPlane {
-        /// Whether the cluster has one.
-        exists: bool,
-    },
-}
-
-impl BuildNodes {
-    /// Whose records may be used for these images, as a part of the key of each record. All
-    /// control-plane nodes are trusted alike.
-    pub(crate) fn trusted(&self) -> Value {
-        match self {
-            Self::Any => json!("any"),
-            Self::Selected(labels) => json!({ "selected": labels }),
-            Self::ControlPlane { .. } => json!("control plane"),
-        }
-    }
 }
 
 /// Cluster-wide facts.

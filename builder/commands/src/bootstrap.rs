@@ -28,7 +28,7 @@ use mosb_build::fetch::{self, Fetcher};
 use mosb_build::registry_client::proxy_variables;
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_build::with_policy_of;
-use mosb_plan::render::{self, Request};
+use mosb_merge::{self as render, Request};
 use mosb_types::{Diagnostic as _, Finding};
 
 /// Checks the manifests of a new cluster whose machines run images that exist already

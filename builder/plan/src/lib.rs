@@ -2,8 +2,6 @@
 //!
 //! Pure and synchronous: no clock, environment, file or network.
 
-pub mod render;
-
 pub mod plan;
 
 pub mod image_checks;

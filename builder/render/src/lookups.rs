@@ -22,7 +22,7 @@ use mosb_build::fetch::{self, Fetcher};
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey};
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
-use mosb_plan::render::{self, Component, GIVEN, Rendered, Request, Update};
+use mosb_merge::{self as render, Component, GIVEN, Rendered, Request, Update};
 use mosb_reconcile::driver::Worker;
 use mosb_reconcile::write::{ApplyError, Existing};
 use mosb_reconcile::{Error, Problem};

@@ -13,7 +13,7 @@ use mosb_api::{
 use mosb_cluster::cluster_cache::{ClusterCache, IndexKey, POOL_WATCHES, Trigger};
 use mosb_cluster::cluster_names::RENDERER;
 use mosb_cluster::versions::shared_versions;
-use mosb_plan::render::is_rendered_one;
+use mosb_merge::is_rendered_one;
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::InputsHash;
 use mosb_types::ErrorClass;
@@ -196,7 +196,7 @@ fn rendered(cache: &ClusterCache, pool: &MachineConfigPool) -> Vec<SeenRendered>
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
             created: meta.creation_timestamp.clone(),
-            is_ours: controls(meta) && by.is_some_and(|by| by == mosb_plan::render::RENDERER),
+            is_ours: controls(meta) && by.is_some_and(|by| by == mosb_merge::RENDERER),
             is_edited: meta.generation.is_some_and(|generation| generation > 1),
             deleting: meta.deletion_timestamp.is_some(),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mosb_api::{RecordedBase, labels};
 use mosb_cluster::resolver::{LookupError, LookupPermit, Resolver};
-use mosb_plan::render::{self, Request, Unpinned};
+use mosb_merge::{self as render, Request, Unpinned};
 use mosb_reconcile::Problem;
 use mosb_reconcile::driver::Worker;
 

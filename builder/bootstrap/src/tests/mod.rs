@@ -13,7 +13,7 @@ use super::*;
 use mosb_api::{API_VERSION, labels, yaml};
 use mosb_build::SecretObject;
 use mosb_ignition::Contents;
-use mosb_plan::render::{self, Component, Outcome, Rendered, Request};
+use mosb_merge::{self as render, Component, Outcome, Rendered, Request};
 use mosb_types::{Diagnostic as _, Secret};
 
 const DIGEST: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";

@@ -1,4 +1,4 @@
-//! Renders the MachineConfigs of a pool. Merging is pure and in [`mosb_plan::render`]; what they
+//! Renders the MachineConfigs of a pool. Merging is pure and in [`mosb_merge`]; what they
 //! refer to is fetched here.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::pin::pin;
 
 use mosb_ignition::Reference;
 use mosb_ignition::snapshot::Contents;
-use mosb_plan::render::{self, Outcome, Rendered, Request};
+use mosb_merge::{self as render, Outcome, Rendered, Request};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::fetch::{self, Fetcher};

@@ -8,12 +8,12 @@ use kube::core::{DynamicObject, ObjectMeta};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::workload::{Input, Workload};
 use mosb_api::{MachineConfig, MachineOsBuild, MachineOsConfig, Metadata, labels};
 use mosb_cluster::kinds;
 use mosb_cluster::object::workload_kind;
 use mosb_reconcile::Kind;
 use mosb_reconcile::write::{Existing, IfExists, NewObject};
+use mosb_workload::{Input, Workload};
 
 /// For a pool that opted in by its label; its status is empty.
 pub fn config(config: &MachineOsConfig) -> NewObject {

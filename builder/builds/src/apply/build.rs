@@ -7,10 +7,10 @@ use futures_util::{StreamExt as _, stream};
 use super::{BuildExecutor, BuildState};
 use crate::action::{Attempt, new_object};
 use crate::lookups::WorkloadParams;
-use crate::workload::{Input, JobRequest, Workload, account_before, inputs};
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::{ApplyError, Target};
 use mosb_types::ErrorClass;
+use mosb_workload::{Input, JobRequest, Workload, account_before, inputs};
 
 /// Inputs of a workload that are created at once.
 const CREATIONS: usize = 8;

@@ -13,11 +13,11 @@ use super::BuildExecutor;
 use crate::action::new_object;
 use crate::log_archive::{ArchiveLogs, LogTail};
 use crate::logs::{RawLine, lines};
-use crate::workload::Input;
 use mosb_build::Redactor;
 use mosb_reconcile::error;
 use mosb_reconcile::waits::KUBELET_LOG;
 use mosb_reconcile::write::{ApplyError, Existing, Target, apply_error};
+use mosb_workload::Input;
 
 /// How long archiving may delay the next action of a build.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(10);

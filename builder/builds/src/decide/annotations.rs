@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::workload::{InputKind, Workload};
 use mosb_api::{MachineOsBuild, labels};
 use mosb_build::JobMethod;
 use mosb_plan::payload::BuildSpec;
+use mosb_workload::{InputKind, Workload};
 
 pub(super) fn attempt_of(workload: &Workload) -> u32 {
     let attempt = workload.annotation(labels::ATTEMPT);

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::workload::NoResultCause;
 use mosb_build::JobMethod;
 use mosb_build::buildah::BUILDAH_FAILED;
 use mosb_build::result::Step as Container;
 use mosb_cluster::status::failed_message;
 use mosb_reconcile::waits::{BUILD_ATTEMPT_MAX, Backoff};
 use mosb_types::ErrorClass;
+use mosb_workload::NoResultCause;
 
 /// Retries of an error that the build reports as transient itself, because its report may be forged
 /// by a `RUN` line: two and a half hours.

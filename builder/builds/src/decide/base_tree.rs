@@ -5,11 +5,11 @@ use super::annotations::method_of;
 use crate::action::BuildEffect;
 use crate::base_trees::BaseTreeKey;
 use crate::snapshot::{base_of, made_on};
-use crate::workload::{Workload, is_confined_to};
 use mosb_api::MachineOsBuild;
 use mosb_build::JobMethod;
 use mosb_build::result::{BaseTreeImage, Outcome, PreparedImage};
 use mosb_image::{Digest, ImageRef};
+use mosb_workload::{Workload, is_confined_to};
 
 impl DecisionBuilder<'_> {
     /// Records what a build pushed beside its image.

@@ -15,7 +15,6 @@ use crate::lookup::{ImageStatus, Lookup};
 use crate::pool_reason::PoolReason;
 use crate::prepared_bases::{PreparedBase, PreparedUse};
 use crate::snapshot::SeenWorkload;
-use crate::workload::{InputKind, NoResultCause, Observation, Workload, kind, observe};
 use mosb_api::{MachineOsBuild, labels};
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, PreparedImage};
@@ -27,6 +26,7 @@ use mosb_plan::plan::diff::OsSummary;
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Patch;
 use mosb_types::Finding;
+use mosb_workload::{InputKind, NoResultCause, Observation, Workload, kind, observe};
 
 impl<'a> DecisionBuilder<'a> {
     /// Handles the result that the pod reported.

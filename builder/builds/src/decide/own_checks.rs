@@ -8,10 +8,10 @@ use super::promotion::CheckPolicy;
 use crate::action::{Action, BuildEffect, new_object};
 use crate::log_archive::ArchiveLogs;
 use crate::snapshot::{SeenWorkload, Support};
-use crate::workload::{CheckProgress, CheckRequest, observe_check};
 use mosb_api::MachineOsBuild;
 use mosb_api::image_checks::{CheckMode, CheckRecord, CheckResult, CheckVerdict};
 use mosb_image::PinnedRef;
+use mosb_workload::{CheckProgress, CheckRequest, observe_check};
 
 /// Codes of failed checks: the program found something; it did not run to its end.
 const FAILED: &str = "check-failed";

@@ -7,7 +7,6 @@ use super::annotations::method_of;
 use crate::action::BuildEffect;
 use crate::lookup::{ImageStatus, Lookup, Planned};
 use crate::prepared_bases::{PreparedBase, PreparedBaseKey, PreparedUse};
-use crate::workload::{Workload, is_confined_to};
 use mosb_api::{MachineOsBuild, labels};
 use mosb_build::JobMethod;
 use mosb_build::result::PreparedImage;
@@ -16,6 +15,7 @@ use mosb_cluster::object;
 use mosb_cluster::status::EventReason;
 use mosb_reconcile::Problem;
 use mosb_reconcile::write::Patch;
+use mosb_workload::{Workload, is_confined_to};
 
 /// Values of annotation `mosb.dev/prepared`, beside the digest of the image.
 const MAKE: &str = "make";

@@ -6,8 +6,7 @@ use super::{DecisionBuilder, Unavailable};
 use crate::action::Action;
 use crate::lookup::{Lookup, Planned};
 use crate::pool_reason::PoolReason;
-use crate::snapshot::{BuildNodes, SeenWorkload};
-use crate::workload::{NoResultCause, Observation, Workload, observe, release};
+use crate::snapshot::SeenWorkload;
 use mosb_api::{
     BuildCondition, BuildName, MachineOsBuild, MachineOsBuildStatus, condition, labels,
 };
@@ -16,6 +15,8 @@ use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, WorkloadRef, build_status};
 use mosb_reconcile::write::{Patch, Target};
+use mosb_workload::BuildNodes;
+use mosb_workload::{NoResultCause, Observation, Workload, observe, release};
 
 /// The result of one pass over a build.
 pub(super) enum BuildProgress {

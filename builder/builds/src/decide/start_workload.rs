@@ -13,8 +13,6 @@ use super::progress::BuildProgress;
 use crate::action::{Action, Attempt, BuildEffect};
 use crate::lookup::Lookup;
 use crate::pool_reason::PoolReason;
-use crate::snapshot::BuildNodes;
-use crate::workload::{NoResultCause, Workload, kind, release};
 use mosb_api::{ImageBuilderType, MachineOsBuild, labels, shortened};
 use mosb_build::JobMethod;
 use mosb_cluster::status::{BuildPhase, EventReason, build_status};
@@ -22,6 +20,8 @@ use mosb_reconcile::Problem;
 use mosb_reconcile::waits::BUILD_ATTEMPT_MAX;
 use mosb_reconcile::write::Patch;
 use mosb_types::ErrorClass;
+use mosb_workload::BuildNodes;
+use mosb_workload::{NoResultCause, Workload, kind, release};
 
 impl<'a> DecisionBuilder<'a> {
     /// Creates the workload of this attempt.

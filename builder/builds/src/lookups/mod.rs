@@ -26,9 +26,7 @@ use kube::Api;
 
 use super::lookup::{ImageStatus, Lookup, PlanLookup, Planned, Pull, RequiredPolicy, Signed};
 use super::observe::result_in;
-use super::signing_keys::SigningKeys;
 use super::snapshot::Snapshot;
-use crate::workload::result_name;
 use mosb_api::image_checks::CheckName;
 use mosb_api::{BuildName, ClusterSettings, RenderedName};
 use mosb_build::{JobResult, with_policy_of};
@@ -41,7 +39,9 @@ use mosb_plan::image_checks::Verdict;
 use mosb_reconcile::{Error, Problem};
 use mosb_registry::Confirmed;
 use mosb_types::ErrorClass;
+use mosb_workload::result_name;
 pub use plan::{CachedPlan, WorkloadParams};
+pub use sign::Signer;
 
 /// Stores the results of all lookups in the snapshot. The plan is stored in `cached`; if the
 /// one in there is still valid, it is reused. `expected`: hosts that the plan is known to use.
@@ -50,7 +50,7 @@ pub use plan::{CachedPlan, WorkloadParams};
 /// The hosts whose limit is reached.
 pub async fn resolve(
     resolver: &Resolver,
-    signing_keys: &SigningKeys,
+    signer: &Signer,
     lookups: &[Lookup],
     snapshot: &mut Snapshot,
     cached: &mut Option<Arc<CachedPlan>>,
@@ -81,7 +81,7 @@ pub async fn resolve(
                 LookupResult::Checks(lookup.image.clone(), found)
             }
             Lookup::Sign(lookup) => {
-                let asked = Box::pin(sign::sign(resolver, signing_keys, lookup));
+                let asked = Box::pin(signer.sign(resolver, lookup));
                 let what = || format!("signature of {}", lookup.image);
                 // It is planned again, layers are read, and documents are written.
                 let signed = resolver.limits.with_timeouts(3, what, asked).await;

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ObjectMeta;
 
 use super::Resolver;
-use crate::workload::{Input, PackageSource};
 use mosb_api::{BuildName, PoolName};
 use mosb_cluster::cluster_cache::ClusterCache;
 use mosb_cluster::cluster_names::YUM_REPOSITORIES;
 use mosb_reconcile::Problem;
+use mosb_workload::{Input, PackageSource};
 
 /// Copies of Secrets in the operator's namespace, by source.
 pub(super) type Copies = BTreeMap<PackageSource, Input>;

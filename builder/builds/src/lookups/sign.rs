@@ -21,6 +21,7 @@ use mosb_image::layer::Layer;
 use mosb_image::packages::Installed;
 use mosb_image::{BlobRef, Digest, PinnedRef};
 use mosb_plan::plan::{Base, BuildPlan, Draft, Error as PlanError, Method, Prepared};
+use mosb_reconcile::lease::Lease;
 use mosb_registry::{Resolved, Source};
 use mosb_trust::SigningKey;
 use mosb_trust::spdx::OsPackages;
@@ -52,69 +53,89 @@ enum Error {
     Plan(#[from] PlanError),
 }
 
-pub(super) async fn sign(
-    resolver: &Resolver,
-    keys: &SigningKeys,
-    lookup: &SignLookup,
-) -> Result<Signed, LookupError> {
-    let key = keys.get(resolver, &lookup.secret).await?;
-    let plan_permit = resolver.limits.plan(false).await?;
-    let signing = Box::pin(sign_with(resolver, &key, lookup));
-    while_held(plan_permit, MAX_PLAN_HOLD, signing).await
+/// Signs images, and only while the Lease is held: a registry does not refuse what another controller writes.
+#[derive(Debug)]
+pub struct Signer {
+    keys: SigningKeys,
+    lease: Lease,
 }
 
-async fn sign_with(
-    resolver: &Resolver,
-    key: &SigningKey,
-    lookup: &SignLookup,
-) -> Result<Signed, LookupError> {
-    let SignLookup { image, plan, .. } = lookup;
-    let host = image.repo().host().to_owned();
-    let permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
-    let push = resolver.secret(&plan.push_secret).await?;
-    let again = DraftAgain::of(resolver, plan, push, permit).await?;
-    let DraftAgain { ref registry_client, resolved_draft, .. } = again;
-    if resolved_draft.draft.names().1.as_str() != lookup.build {
-        return Ok(Signed::InputsChanged);
+impl Signer {
+    pub fn new(lease: Lease) -> Self {
+        Self { keys: SigningKeys::default(), lease }
     }
-    let context = context_of(registry_client);
-    let client = context.client;
-    let found = client.resolve(&Source::Registry(image.clone().into()), None).await?;
-    if found.index.is_some() || found.manifest != image.digest() {
-        return Err(Error::Index { image: image.clone() }.into());
+
+    pub(super) async fn sign(
+        &self,
+        resolver: &Resolver,
+        lookup: &SignLookup,
+    ) -> Result<Signed, LookupError> {
+        self.check_lease()?;
+        let key = self.keys.get(resolver, &lookup.secret).await?;
+        let plan_permit = resolver.limits.plan(false).await?;
+        let signing = Box::pin(self.sign_with(resolver, &key, lookup));
+        while_held(plan_permit, MAX_PLAN_HOLD, signing).await
     }
-    let tags = match lookup.kind {
-        ImageKind::PreparedBase { .. } => {
-            let prepared = prepared_of(resolver, lookup, &resolved_draft.draft)?;
-            // It is verified when something is built on it.
-            prepared.check(as_base(&found)?).map_err(PlanError::from)?;
-            vec![prepared.tag().to_string()]
+
+    fn check_lease(&self) -> Result<(), LookupError> {
+        if self.lease.is_held() { Ok(()) } else { Err(self.lease.lost().into()) }
+    }
+
+    async fn sign_with(
+        &self,
+        resolver: &Resolver,
+        key: &SigningKey,
+        lookup: &SignLookup,
+    ) -> Result<Signed, LookupError> {
+        let SignLookup { image, plan, .. } = lookup;
+        let host = image.repo().host().to_owned();
+        let permit = resolver.limits.hosts(LookupPermit::default(), [host].into()).await?;
+        let push = resolver.secret(&plan.push_secret).await?;
+        let again = DraftAgain::of(resolver, plan, push, permit).await?;
+        let DraftAgain { ref registry_client, resolved_draft, .. } = again;
+        if resolved_draft.draft.names().1.as_str() != lookup.build {
+            return Ok(Signed::InputsChanged);
         }
-        ImageKind::Direct { .. }
-        | ImageKind::OnPrepared { .. }
-        | ImageKind::Containerfile { .. } => {
-            let (inputs, _) = resolved_draft.draft.names();
-            if inputs_of(&found).as_deref() != Some(&*inputs.hex()) {
-                let build = lookup.build.clone();
-                return Err(Error::OtherImage { image: image.clone(), build }.into());
+        let context = context_of(registry_client);
+        let client = context.client;
+        let found = client.resolve(&Source::Registry(image.clone().into()), None).await?;
+        if found.index.is_some() || found.manifest != image.digest() {
+            return Err(Error::Index { image: image.clone() }.into());
+        }
+        let tags = match lookup.kind {
+            ImageKind::PreparedBase { .. } => {
+                let prepared = prepared_of(resolver, lookup, &resolved_draft.draft)?;
+                // It is verified when something is built on it.
+                prepared.check(as_base(&found)?).map_err(PlanError::from)?;
+                vec![prepared.tag().to_string()]
             }
-            pushed_tags(plan, &resolved_draft.draft)
+            ImageKind::Direct { .. }
+            | ImageKind::OnPrepared { .. }
+            | ImageKind::Containerfile { .. } => {
+                let (inputs, _) = resolved_draft.draft.names();
+                if inputs_of(&found).as_deref() != Some(&*inputs.hex()) {
+                    let build = lookup.build.clone();
+                    return Err(Error::OtherImage { image: image.clone(), build }.into());
+                }
+                pushed_tags(plan, &resolved_draft.draft)
+            }
+        };
+        let manifest = BlobRef::of(&found.media_type, &found.manifest_bytes);
+        let description = describe(resolver, context, lookup, resolved_draft, &found).await?;
+        let signing = Signing { key, identities: &[], builder: BUILDER, below: None };
+        let subject = Subject {
+            repo: Some(image.repo()),
+            manifest: &manifest,
+            tags: &tags,
+            config: &found.config_bytes,
+        };
+        let evidence = signing.evidence(subject, description).await;
+        self.check_lease()?;
+        if client.attach(image.repo(), &evidence).await? {
+            tracing::info!("{image} is signed for {}", evidence.references.join(", "));
         }
-    };
-    let manifest = BlobRef::of(&found.media_type, &found.manifest_bytes);
-    let description = describe(resolver, context, lookup, resolved_draft, &found).await?;
-    let signing = Signing { key, identities: &[], builder: BUILDER, below: None };
-    let subject = Subject {
-        repo: Some(image.repo()),
-        manifest: &manifest,
-        tags: &tags,
-        config: &found.config_bytes,
-    };
-    let evidence = signing.evidence(subject, description).await;
-    if client.attach(image.repo(), &evidence).await? {
-        tracing::info!("{image} is signed for {}", evidence.references.join(", "));
+        Ok(Signed::By(key.verifying_key().fingerprint()))
     }
-    Ok(Signed::By(key.verifying_key().fingerprint()))
 }
 
 /// The tags that the workload of a build pushes. An OpenShift Build has one.
@@ -246,4 +267,47 @@ fn describe_made(
 /// Hashing and planning, which are not done on the async threads.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     spawn_blocking(work).await.expect("it does not panic and is not cancelled")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use mosb_cluster::cluster_cache::ClusterCache;
+    use mosb_cluster::resolver::LookupLimits;
+    use mosb_reconcile::fake_api::{FakeAnswer, FakeApi};
+    use mosb_reconcile::lease::LeaseTimes;
+
+    use super::super::plan::tests::plan_lookup;
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_signed_without_the_lease() {
+        // It has no Secret.
+        let FakeApi { client, .. } = FakeApi::new(|_| FakeAnswer::failure(404));
+        let resolver = Resolver {
+            client: client.clone(),
+            cache: Arc::new(ClusterCache::empty("mosb")),
+            registries: Arc::default(),
+            limits: Arc::new(LookupLimits::new(Duration::from_secs(1))),
+        };
+        let lease = Lease::new(client, "mosb", "mosb", "us", LeaseTimes::default());
+        let signer = Signer::new(lease.clone());
+        let image: PinnedRef = format!("quay.io/os@{}", Digest::of(b"x")).parse().unwrap();
+        let lookup = SignLookup {
+            image,
+            kind: ImageKind::Direct { tree: None },
+            build: "worker-0".to_owned(),
+            plan: plan_lookup(),
+            secret: "os-key".to_owned(),
+        };
+        let reason = async || match signer.sign(&resolver, &lookup).await.unwrap_err() {
+            LookupError::Problem(problem) => problem.reason,
+            LookupError::Busy(hosts) => panic!("{hosts:?}"),
+        };
+        assert_eq!(reason().await, "lost-lease");
+        lease.hold_for_test();
+        assert_eq!(reason().await, "no-signing-key");
+    }
 }

@@ -3,9 +3,9 @@
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::snapshot::{SeenWorkload, Snapshot};
-use crate::workload::Workload;
 use mosb_api::{BuildCondition, MachineOsBuild, MachineOsBuildStatus};
 use mosb_build::result::{Outcome, Step as Container};
+use mosb_workload::Workload;
 
 /// Values of the label `state`.
 pub(super) const STATES: [&str; 5] = ["pending", "building", "succeeded", "failed", "interrupted"];

@@ -13,7 +13,6 @@ use kube::ResourceExt as _;
 use super::base_trees::{self, BaseTreeKey, BaseTrees};
 use super::prepared_bases::PreparedBases;
 use super::snapshot::{Cluster, LabelOptIn, SeenInput, SeenWorkload, Snapshot, Support};
-use crate::workload::{InputKind, Workload, is_check_job};
 use mosb_api::cluster_settings::UserNamespaces;
 use mosb_api::{MachineConfigPool, MachineOsBuild, component_pool, labels};
 use mosb_build::JobResult;
@@ -25,6 +24,7 @@ use mosb_cluster::cluster_names::{
 };
 use mosb_cluster::versions::versions;
 use mosb_image::{Digest, PinnedRef, RepoRef};
+use mosb_workload::{InputKind, Workload, is_check_job};
 
 pub use nodes::machine_role;
 

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::snapshot::BuildNodes;
-use crate::workload::MachineRole;
 use mosb_api::MachineConfigPool;
 use mosb_cluster::cluster_cache::{ClusterCache, SeenNode};
 use mosb_cluster::node_pool::{
     CONTROL_PLANE_POOL, PoolSelectors, has_control_plane_label, node_platform,
 };
 use mosb_image::Platform;
+use mosb_workload::BuildNodes;
+use mosb_workload::MachineRole;
 
 /// The nodes of a pool by platform; without their names if all have the same one.
 pub(super) fn platforms(

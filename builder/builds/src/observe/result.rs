@@ -2,10 +2,10 @@
 
 use kube::api::ObjectMeta;
 
-use crate::workload::result_name;
 use mosb_api::job_name;
 use mosb_build::JobResult;
 use mosb_cluster::object::is_workload_owner;
+use mosb_workload::result_name;
 
 /// Why a result is not trusted. Anyone may set our labels on a ConfigMap, and a build's sidecar may
 /// write all of its own ConfigMap including the metadata. So the ConfigMap must have the name that

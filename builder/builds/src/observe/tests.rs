@@ -1,11 +1,12 @@
 use super::*;
-use crate::snapshot::{BuildNodes, SeenComponent};
-use crate::workload::MachineRole;
+use crate::snapshot::SeenComponent;
 use kube::api::ObjectMeta;
 use mosb_api::MachineOsConfig;
 use mosb_cluster::cluster_cache::{ManagedObject, SeenNode};
 use mosb_cluster::cluster_names::OTHER_BUILDER;
 use mosb_reconcile::watch::WatchState;
+use mosb_workload::BuildNodes;
+use mosb_workload::MachineRole;
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(

@@ -19,7 +19,7 @@ use mosb_api::cluster_settings::CONFIG_MAP;
 use mosb_api::{API_VERSION, foreign_config};
 use mosb_bootstrap::Manifest;
 use mosb_build::SecretObject;
-use mosb_plan::render::Component;
+use mosb_merge::Component;
 use mosb_types::{Finding, Secret};
 
 /// The maximum number of objects, far more than a cluster has.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use mosb_api::{labels, yaml};
 use mosb_ignition::Contents;
-use mosb_plan::render::{self, Outcome};
+use mosb_merge::{self as render, Outcome};
 
 fn sorted(text: &str) -> Manifests {
     let folder = tempfile::tempdir().unwrap();

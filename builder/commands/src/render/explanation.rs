@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::output::Object;
 use crate::page::Page;
-use mosb_plan::render::{Explanation, FieldOrigin};
+use mosb_merge::{Explanation, FieldOrigin};
 use mosb_types::Finding;
 
 /// Where everything in a rendered config comes from.

@@ -21,7 +21,7 @@ use mosb_bootstrap::Manifest;
 use mosb_build::fetch::{self, Fetcher, HostHeaders};
 use mosb_build::resolve::{self, RenderFailure};
 use mosb_ignition::snapshot::Contents;
-use mosb_plan::render::{self, Rendered, Request, Update};
+use mosb_merge::{self as render, Rendered, Request, Update};
 use mosb_types::{Finding, escape_control};
 
 /// Merges the MachineConfigs of a pool into one rendered MachineConfig, named by its content

@@ -3,10 +3,10 @@
 
 use super::apply::{CURRENT_CONFIG, real_paths};
 use super::build_plan::BuildRequest;
-use crate::render::first_boot_parts;
 use mosb_ignition as ignition;
 use mosb_image::overlay::{LayerEntry, Node};
 use mosb_image::tree::{BaseTree, Kind};
+use mosb_merge::first_boot_parts;
 use mosb_types::Finding;
 
 /// The top-level directories that the importer on the nodes accepts; of `/var` it uses only the

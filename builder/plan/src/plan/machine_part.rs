@@ -7,11 +7,7 @@ use serde_json::{Value, json};
 use mosb_api::RenderedConfig;
 use mosb_api::rollout::MachinePart;
 use mosb_ignition::{Config, Document};
-
-/// The user whose keys and password a machine takes on from a config after its installation.
-pub(crate) const CORE: &str = "core";
-/// What of that user may change.
-pub(crate) const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
+use mosb_merge::{CORE, OF_CORE};
 
 /// The kernel arguments of a config, and the SSH keys and the password of its user `core`.
 ///

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use mosb_types::Finding;
 
-use crate::render::RENDERER;
 use mosb_api::{BuildOn, RenderedConfig, labels};
+use mosb_merge::RENDERER;
 
 /// How an image is built.
 #[derive(Debug, Clone, PartialEq, Eq)]

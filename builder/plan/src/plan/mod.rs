@@ -49,7 +49,6 @@ pub use inputs::{FORMAT, Inputs};
 pub(crate) use kernel_arguments::kargs_file;
 pub use kernel_arguments::{FILE as KERNEL_ARGUMENTS_FILE, parse_kargs_file};
 pub use kernel_state::is_kept_by_kernel;
-pub(crate) use machine_part::{CORE, OF_CORE};
 pub use machine_part::{is_same_but_login, machine_part, split_arguments};
 pub use machine_policy::{FILE as MACHINE_POLICY, SignatureFiles, contents as machine_policy};
 pub use method::{Method, MethodChoice, Reason, build_on_reason, default_build_on};

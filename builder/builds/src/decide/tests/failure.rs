@@ -3,11 +3,11 @@
 use super::fake_cluster::*;
 use super::rows::{blocked_by_degraded_pool, is_idle};
 use super::server::metadata_of;
-use crate::workload::InputKind;
 use crate::*;
 use mosb_api::*;
 use mosb_cluster::status::EventReason;
 use mosb_types::ErrorClass;
+use mosb_workload::{BuildNodes, InputKind};
 use serde_json::json;
 use std::time::Duration;
 

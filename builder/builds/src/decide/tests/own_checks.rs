@@ -10,7 +10,6 @@ use super::fake_cluster::*;
 use super::promotion::verdict;
 use super::rows::is_idle;
 use super::server::owner_of;
-use crate::workload::Workload;
 use crate::*;
 use mosb_api::image_checks::{CheckMode, CheckModes, CheckName, CheckOverrides, CheckRecord};
 use mosb_api::promotion::Stage;
@@ -18,6 +17,7 @@ use mosb_api::*;
 use mosb_cluster::status::{EventReason, IMAGE_CHECKED};
 use mosb_image::PinnedRef;
 use mosb_reconcile::waits::IMAGE_RECHECK;
+use mosb_workload::Workload;
 
 /// How the Job of a check ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

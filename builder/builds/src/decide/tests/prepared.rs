@@ -8,6 +8,7 @@ use mosb_build::JobMethod;
 use mosb_build::result::{Outcome, PreparedImage};
 use mosb_cluster::status::EventReason;
 use mosb_image::Digest;
+use mosb_workload::BuildNodes;
 
 use BuildCondition::Succeeded;
 

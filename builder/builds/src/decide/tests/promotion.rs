@@ -13,6 +13,7 @@ use mosb_image::{Digest, PinnedRef};
 use mosb_plan::image_checks::{CheckFailure, Verdict};
 use mosb_reconcile::waits::IMAGE_RECHECK;
 use mosb_types::ErrorClass;
+use mosb_workload::BuildNodes;
 
 /// What a check finds: it passes, fails, or does not know.
 pub fn verdict(what: u8) -> Verdict {

@@ -3,7 +3,6 @@
 //! why, and what other components do.
 
 use super::fake_cluster::*;
-use crate::workload::Workload;
 use crate::*;
 use k8s_openapi::api::core::v1::PodSpec;
 use mosb_api::*;
@@ -13,6 +12,7 @@ use mosb_cluster::status::EventReason;
 use mosb_image::Digest;
 use mosb_plan::plan::diff::{KernelChange, OsSummary};
 use mosb_types::ErrorClass;
+use mosb_workload::{BuildNodes, Workload};
 
 use BuildCondition::{Building, Prepared, Succeeded};
 

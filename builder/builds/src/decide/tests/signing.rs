@@ -9,6 +9,7 @@ use mosb_api::*;
 use mosb_cluster::status::{EventReason, IMAGE_SIGNED};
 use mosb_image::Digest;
 use mosb_types::ErrorClass;
+use mosb_workload::BuildNodes;
 
 use BuildCondition::{Building, Succeeded};
 

@@ -16,7 +16,6 @@ use super::recognise::{self, recognised};
 use super::{LookupError, LookupPermit, Resolver, builders, invalid_input};
 use crate::lookup::{PlanLookup, Planned};
 use crate::observe::machine_role;
-use crate::workload::{MachineRole, OpenShiftSource, mounts};
 use mosb_api::cluster_settings::Proxy;
 use mosb_api::{BuildName, ClusterSettings, ImageBuilderType};
 use mosb_build::resolve::{self, PlanContext, ResolvedDraft, Unresolved, extensions_source};
@@ -32,6 +31,7 @@ use mosb_plan::plan::{
 use mosb_reconcile::Problem;
 use mosb_registry::Source;
 use mosb_types::Finding;
+use mosb_workload::{MachineRole, OpenShiftSource, mounts};
 
 pub use workload_request::WorkloadParams;
 
@@ -375,4 +375,4 @@ fn openshift_source(request: &BuildRequest, namespace: &str) -> Result<OpenShift
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -17,7 +17,7 @@ fn config(spec: Value) -> RenderedConfig {
     .unwrap()
 }
 
-fn lookup() -> PlanLookup {
+pub(in crate::lookups) fn plan_lookup() -> PlanLookup {
     PlanLookup {
         builder: ImageBuilderType::Job,
         pool: "worker".parse().unwrap(),
@@ -73,7 +73,7 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
             Some("quay.io/stock:1"),
         ),
     ] {
-        let lookup = PlanLookup { base, instead: Some(instead.clone()), ..lookup() };
+        let lookup = PlanLookup { base, instead: Some(instead.clone()), ..plan_lookup() };
         let build_request = build_request(&lookup, config(spec), &defaults, false).unwrap();
         assert_eq!(
             build_request.base.image.map(|base| base.to_string()).as_deref(),
@@ -82,7 +82,8 @@ fn the_base_is_the_pinned_one_under_the_name_that_was_meant() {
         );
         assert_eq!(build_request.base.name.as_ref().map(BaseName::as_str), name, "{what}");
     }
-    let bad = build_request(&lookup(), config(json!({ "osImageURL": "a b" })), &defaults, false);
+    let bad =
+        build_request(&plan_lookup(), config(json!({ "osImageURL": "a b" })), &defaults, false);
     let bad = bad.unwrap_err();
     assert_eq!((bad.class, &*bad.reason), (ErrorClass::InvalidInput, "bad-reference"));
 }
@@ -135,7 +136,7 @@ fn recorded_base_replaces_what_its_tag_names() {
             (&*format!("quay.io/default@{digest}"), "quay.io/default:1"),
         ),
     ] {
-        let lookup = PlanLookup { recorded: of(recorded), ..lookup() };
+        let lookup = PlanLookup { recorded: of(recorded), ..plan_lookup() };
         let spec = named.map_or(json!({}), |named| json!({ "osImageURL": named }));
         let request = build_request(&lookup, config(spec), &stream(followed), rendering).unwrap();
         let image = request.base.image.map(|base| base.to_string());
@@ -152,7 +153,7 @@ fn plans_are_cached_if_the_policy_is_that_of_the_pools_machines() {
         name: "push".to_owned(),
         credentials: mosb_build::DockerConfigJson::empty(),
     };
-    let lookup = PlanLookup { base: Some(base.clone()), ..lookup() };
+    let lookup = PlanLookup { base: Some(base.clone()), ..plan_lookup() };
     let policy = Some(r#"{"default":[{"type":"reject"}]}"#.to_owned());
     for (what, own_policy, want) in [
         ("of the machines", None, true),
@@ -276,7 +277,7 @@ impl Customised {
             (name.clone(), SeenNode { name, uid: String::new(), labels })
         };
         cache.nodes.replace(self.nodes.iter().enumerate().map(node));
-        let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..lookup() };
+        let lookup = PlanLookup { pool: self.pool.parse().unwrap(), ..plan_lookup() };
         let nodes = builder_nodes(&lookup, &cache);
         prepared_base(self.builder, nodes, &self.draft())
     }

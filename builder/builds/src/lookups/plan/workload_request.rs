@@ -7,7 +7,6 @@ use crate::observe::{machine_role, recorded_tree};
 use crate::prepared_bases::PreparedUse;
 use crate::snapshot::Support;
 use crate::snapshot::made_on;
-use crate::workload::JobRequest;
 use mosb_api::cluster_settings::UserNamespaces;
 use mosb_api::{ImageBuilderType, labels};
 use mosb_build::{JobMethod, NamedSecret, pull_repositories, registries_conf};
@@ -16,6 +15,7 @@ use mosb_image::{Digest, PinnedRef, RepoRef};
 use mosb_plan::payload::{BuildSpec, ImageInService, PreparedImageUse};
 use mosb_reconcile::Problem;
 use mosb_registry::registries_conf::By;
+use mosb_workload::JobRequest;
 
 /// Parameters of one workload of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -21,9 +21,9 @@ use super::kernel_state::is_kept_by_kernel;
 use super::live::{LiveChange, live_change};
 use super::machine_part::is_same_but_login;
 use super::var_files::may_lie_below_var;
-use crate::render::{self, Update};
 pub use changed::{Change, Changed, ContentState, PathState, UnitState};
 use changed::{State, changed, changes, differing};
+use mosb_merge::{Update, unreconcilable};
 use mosb_types::Finding;
 pub use os::{
     DirectoryChanges, FileChanges, FileList, GroupChange, GroupState, KernelChange, OsDiff, OsSide,
@@ -163,7 +163,7 @@ impl Diff {
         let notes = var_notes(&paths);
         // Both have been read as Ignition configs.
         let unreconcilable =
-            render::unreconcilable(from.config, to.config, Update::Image).unwrap_or_default();
+            unreconcilable(from.config, to.config, Update::Image).unwrap_or_default();
         let cost = ChangeCost { unreconcilable, ..ChangeCost::default() };
         let mut diff = Self { settings, paths, units, notes, cost };
         // Equal content may have another encoding, such as base64 for percent signs. The image

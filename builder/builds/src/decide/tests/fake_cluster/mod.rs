@@ -13,7 +13,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::server::owner_of;
-use crate::workload::{Workload, observe};
 use crate::*;
 use mosb_api::image_checks::CheckName;
 use mosb_api::openshift_build::OpenShiftBuildStatus;
@@ -30,6 +29,7 @@ use mosb_reconcile::Problem;
 use mosb_reconcile::write::Event;
 use mosb_registry::Confirmed;
 use mosb_types::{ErrorClass, Finding, canonical_json};
+use mosb_workload::{Workload, observe};
 
 pub use super::own_checks::CheckEnd;
 pub use outcomes::*;

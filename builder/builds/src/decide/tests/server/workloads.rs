@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSchedulingGate, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 
 use crate::decide::tests::fake_cluster::FakeCluster;
-use crate::workload::{InputKind, Workload};
 use crate::*;
 use mosb_api::openshift_build::OpenShiftBuild;
 use mosb_api::*;
 use mosb_plan::payload::BuildSpec;
 use mosb_reconcile::write::Target;
+use mosb_workload::{InputKind, Workload};
 use serde_json::Value;
 
 impl FakeCluster {

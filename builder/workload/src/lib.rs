@@ -19,7 +19,6 @@ mod placement;
 mod pod;
 mod request;
 mod resources;
-
 mod security_context_constraints;
 mod template;
 mod volume;
@@ -30,14 +29,13 @@ pub use input::{Input, InputKind};
 pub use inputs::{account_before, inputs};
 pub use job::job;
 pub use metadata::{build_annotations, build_labels};
-pub(crate) use names::mounts;
+pub use names::mounts;
 pub use names::result_name;
 pub use object::{Workload, kind, release};
 pub use observation::{NoResultCause, Observation, observe};
 pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
-pub use placement::MachineRole;
-pub(crate) use placement::is_confined_to;
+pub use placement::{BuildNodes, MachineRole, is_confined_to};
 pub use pod::pod;
 pub use request::JobRequest;
 

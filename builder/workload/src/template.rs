@@ -7,13 +7,13 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use mosb_build::JobMethod;
 use mosb_cluster::object::template;
 
-const DIRECT: &str = include_str!("../../../../job-templates/direct.yaml");
-const CONTAINERFILE: &str = include_str!("../../../../job-templates/containerfile.yaml");
-const CHECK: &str = include_str!("../../../../job-templates/check.yaml");
-const SERVICE_ACCOUNT: &str = include_str!("../../../../job-templates/service-account.yaml");
-const ROLE: &str = include_str!("../../../../job-templates/role.yaml");
-const ROLE_BINDING: &str = include_str!("../../../../job-templates/role-binding.yaml");
-const RESULT: &str = include_str!("../../../../job-templates/result.yaml");
+const DIRECT: &str = include_str!("../../../job-templates/direct.yaml");
+const CONTAINERFILE: &str = include_str!("../../../job-templates/containerfile.yaml");
+const CHECK: &str = include_str!("../../../job-templates/check.yaml");
+const SERVICE_ACCOUNT: &str = include_str!("../../../job-templates/service-account.yaml");
+const ROLE: &str = include_str!("../../../job-templates/role.yaml");
+const ROLE_BINDING: &str = include_str!("../../../job-templates/role-binding.yaml");
+const RESULT: &str = include_str!("../../../job-templates/result.yaml");
 
 pub(super) fn job(method: JobMethod) -> Job {
     template(match method {
@@ -57,11 +57,11 @@ mod tests {
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
-    const BY_HAND: &str = include_str!("../../../../job-templates/by-hand.yaml");
-    const NETWORK_POLICY: &str = include_str!("../../../../deploy/base/network-policy.yaml");
+    const BY_HAND: &str = include_str!("../../../job-templates/by-hand.yaml");
+    const NETWORK_POLICY: &str = include_str!("../../../deploy/base/network-policy.yaml");
     const CONTROLLER_NETWORK_POLICY: &str =
-        include_str!("../../../../deploy/base/network-policy-controller.yaml");
-    const DEPLOYMENT: &str = include_str!("../../../../deploy/base/deployment.yaml");
+        include_str!("../../../deploy/base/network-policy-controller.yaml");
+    const DEPLOYMENT: &str = include_str!("../../../deploy/base/deployment.yaml");
 
     /// The API types drop unknown fields.
     #[test]

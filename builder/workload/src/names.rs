@@ -56,7 +56,7 @@ pub(super) mod volumes {
 }
 
 /// Where `job-templates/` mount volumes, for what a pod may have or not.
-pub(crate) mod mounts {
+pub mod mounts {
     pub const MACHINE_CONFIG: &str = "/run/mosb/machine-config";
     pub const CONTAINERFILE: &str = "/run/mosb/containerfile";
     pub const TRUST_BUNDLE: &str = "/run/mosb/trust-bundle";

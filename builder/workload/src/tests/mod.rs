@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use requests::*;
 
 use super::*;
-use crate::snapshot::BuildNodes;
+use crate::BuildNodes;
 use mosb_api::cluster_settings::{ClusterSettings, JobSettings, Proxy};
 use mosb_api::{BuildOn, ImageBuilderType, LabelSelector, yaml};
 use mosb_build::{DockerConfigJson, JobMethod, NamedSecret};

@@ -11,11 +11,39 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{JobRequest, Workload};
-use crate::snapshot::BuildNodes;
+use serde_json::{Value, json};
+
 use mosb_api::{JobSettings, LabelSelector, cluster_settings};
 use mosb_build::JobMethod;
 use mosb_cluster::node_pool::{CONTROL_PLANE_LABELS, has_control_plane_label};
 use mosb_image::Platform;
+
+/// Where the images of a pool may be built.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum BuildNodes {
+    /// Any node.
+    #[default]
+    Any,
+    /// Images of control-plane machines, on the nodes that the settings select for them.
+    Selected(BTreeMap<String, String>),
+    /// Only control-plane nodes of the pool.
+    ControlPlane {
+        /// Whether the cluster has one.
+        exists: bool,
+    },
+}
+
+impl BuildNodes {
+    /// Whose records may be used for these images, as a part of the key of each record. All
+    /// control-plane nodes are trusted alike.
+    pub fn trusted(&self) -> Value {
+        match self {
+            Self::Any => json!("any"),
+            Self::Selected(labels) => json!({ "selected": labels }),
+            Self::ControlPlane { .. } => json!("control plane"),
+        }
+    }
+}
 
 /// The label that control-plane nodes have in every OpenShift.
 const OPENSHIFT_CONTROL_PLANE: &str = CONTROL_PLANE_LABELS[1];
@@ -76,7 +104,7 @@ pub(super) fn place(pod: &mut PodSpec, placement: Placement<'_>) {
 
 /// Whether the pods of a workload run on these nodes only, by their specification, which nobody
 /// changes later: annotations of a pod can be changed by its kubelet.
-pub(crate) fn is_confined_to(workload: &Workload, nodes: &BuildNodes) -> bool {
+pub fn is_confined_to(workload: &Workload, nodes: &BuildNodes) -> bool {
     let spec = match workload {
         Workload::Job(job) => job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref()),
         Workload::Pod(pod) => pod.spec.as_ref(),

@@ -47,7 +47,7 @@ use mosb_types::{Finding, canonical_json};
 pub use error::{Error, Outcome, Rendered};
 pub use explain::{Explanation, FieldOrigin, Origin};
 pub use images::{GIVEN, Unpinned};
-pub(crate) use reconcile::first_boot_parts;
+pub use reconcile::{CORE, OF_CORE, first_boot_parts};
 pub use reconcile::{Update, unreconcilable};
 pub use select::is_rendered_one;
 

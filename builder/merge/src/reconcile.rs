@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Error;
-use crate::plan::{CORE, OF_CORE};
 use mosb_api::RenderedConfig;
 use mosb_ignition::{self as ignition, Document};
 use mosb_types::Finding;
+
+/// The user whose keys and password a machine takes on from a config after its installation.
+pub const CORE: &str = "core";
+/// What of that user may change.
+pub const OF_CORE: [&str; 2] = ["sshAuthorizedKeys", "passwordHash"];
 
 /// Lists of objects by what their entries are found by, whether an entry may go, and whether an
 /// image brings them.
@@ -104,7 +108,7 @@ fn unreadable(config: &RenderedConfig, source: ignition::Error) -> Error {
 
 /// What of the section `ignition` of a valid config a machine uses at its first boot only. No other
 /// section is read.
-pub(crate) fn first_boot_parts(config: &Value) -> Vec<&'static str> {
+pub fn first_boot_parts(config: &Value) -> Vec<&'static str> {
     let sections = config.as_object().into_iter().flatten();
     let section = sections.filter(|(name, _)| name.eq_ignore_ascii_case("ignition"));
     let section = section.map(|(name, section)| (name.clone(), section.clone())).collect();

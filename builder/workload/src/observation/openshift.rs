@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::Observation;
-use crate::workload::NoResultCause;
+use crate::NoResultCause;
 use mosb_api::openshift_build::{OpenShiftBuild, OpenShiftBuildStatus};
 use mosb_build::JobMethod;
 use mosb_build::result::{JobResult, Outcome, Phases, Step};

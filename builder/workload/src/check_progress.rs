@@ -99,7 +99,7 @@ fn in_one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::template;
+    use crate::template;
     use serde_json::json;
 
     #[test]
