@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::fault_cluster::{FaultCluster, cluster, condition, ends, in_namespace, ours};
 use crate::fault_stories::story::{Pool, Seen};
-use mosb_controller::builds::{BaseTreeKey, BuildNodes};
+use mosb_controller::builds::BaseTreeKey;
+use mosb_controller::workload::BuildNodes;
 use mosb_image::ImageRef;
 use mosb_tests::{base_image, wait};
 

@@ -4,7 +4,8 @@
 
 use std::fs;
 
-use mosb_controller::builds::{BaseTreeKey, BuildNodes};
+use mosb_controller::builds::BaseTreeKey;
+use mosb_controller::workload::BuildNodes;
 use mosb_image::DiffId;
 use mosb_image::layer::Layer;
 use mosb_registry::{Client, Source, base_tree, tree_image};

@@ -28,7 +28,6 @@ mod pod_containers;
 mod pool_reason;
 mod prepared_bases;
 mod probe;
-pub mod sidecar;
 mod signing_keys;
 mod snapshot;
 

@@ -18,5 +18,6 @@ pub use mosb_reconcile::{Error, Kind};
 pub use mosb_render as render;
 pub use mosb_retention as retention;
 pub use mosb_rollout as rollout;
+pub use mosb_workload as workload;
 pub use run::{Options, run};
 pub use view::{PoolPhase, PoolView, REJECTED_RETRY, pool_views, request_rebuild};

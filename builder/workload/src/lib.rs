@@ -20,6 +20,7 @@ mod pod;
 mod request;
 mod resources;
 mod security_context_constraints;
+pub mod sidecar;
 mod template;
 mod volume;
 

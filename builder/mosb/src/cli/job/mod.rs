@@ -22,7 +22,7 @@ use mosb_commands::context::{CliContext, Session};
 use mosb_commands::error::Error;
 use mosb_commands::signals::first_signal;
 use mosb_commands::{ExitCode, Result, arguments, input};
-use mosb_controller::builds::sidecar::{self, SidecarConfig};
+use mosb_controller::workload::sidecar::{self, SidecarConfig};
 use mosb_plan::plan::MethodChoice;
 use report::{deliver, new_reporter, report_failure};
 

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{sleep, timeout};
 
 use self::validate_result::{validate_build_failure, validate_push_result};
+use crate::result_name;
 use mosb_api::BuildName;
 use mosb_build::result::{DIGEST_KEY, JobResult};
 use mosb_build::result_dir::{Acknowledgement, POLL, ResultDir};
@@ -28,7 +29,6 @@ use mosb_image::Digest;
 use mosb_plan::payload::BuildSpec;
 use mosb_reconcile::waits::RESULT_DELIVERY;
 use mosb_types::Diagnostic;
-use mosb_workload::result_name;
 
 /// Timeout of one API request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
