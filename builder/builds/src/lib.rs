@@ -24,7 +24,6 @@ mod lookup;
 pub mod lookups;
 mod metrics;
 mod observe;
-mod pod_containers;
 mod pool_reason;
 mod prepared_bases;
 mod probe;

@@ -10,11 +10,10 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use super::pod_containers::{container_names, has_started};
 use mosb_api::{API_VERSION, BuildName, MachineOsBuild, labels, object_name, shortened};
 use mosb_build::result::Step as Container;
 use mosb_plan::payload::gzip;
-use mosb_workload::{build_annotations, build_labels};
+use mosb_workload::{build_annotations, build_labels, container_names, has_started};
 
 /// Bytes to keep of a container's log, from its end. A pod has three containers, and an object
 /// holds 1 MiB.

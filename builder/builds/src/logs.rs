@@ -13,10 +13,10 @@ use kube::runtime::watcher::{Config, Event, watch_object, watcher};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::log_archive::{check_secret_name, read_secret};
-use super::pod_containers::{self, container_names};
 use mosb_api::{BuildName, job_name, label_value, labels};
 use mosb_reconcile::Error;
 use mosb_reconcile::error::is_not_found;
+use mosb_workload::container_names;
 
 /// Bytes to read of a line: as much as is archived of a container's log.
 pub(super) const MAX_LINE: usize = 64 << 10;
@@ -230,13 +230,13 @@ async fn has_started(
         let there = pods.get_opt(pod).await;
         let there = there.map_err(Error::api(format!("pod {pod}"), "get"))?;
         return Ok(
-            there.is_some_and(|there| pod_containers::has_started(&there, container) == Some(true))
+            there.is_some_and(|there| mosb_workload::has_started(&there, container) == Some(true))
         );
     }
     let mut events = pin!(watch_object(pods.clone(), pod));
     while let Some(event) = events.next().await {
         match event {
-            Ok(Some(there)) => match pod_containers::has_started(&there, container) {
+            Ok(Some(there)) => match mosb_workload::has_started(&there, container) {
                 Some(true) => return Ok(true),
                 _ if has_ended(&there) => return Ok(false),
                 _ => {}

@@ -17,6 +17,7 @@ mod openshift;
 mod package_source;
 mod placement;
 mod pod;
+mod pod_containers;
 mod request;
 mod resources;
 mod security_context_constraints;
@@ -38,6 +39,7 @@ pub use openshift::OpenShiftSource;
 pub use package_source::PackageSource;
 pub use placement::{BuildNodes, MachineRole, is_confined_to};
 pub use pod::pod;
+pub use pod_containers::{container_names, has_started};
 pub use request::JobRequest;
 
 #[cfg(test)]

@@ -15,8 +15,7 @@ use mosb_cluster::kinds;
 use mosb_cluster::object;
 use mosb_cluster::status::{BuildPhase, EventReason, WorkloadRef, build_status};
 use mosb_reconcile::write::{Patch, Target};
-use mosb_workload::BuildNodes;
-use mosb_workload::{NoResultCause, Observation, Workload, observe, release};
+use mosb_workload::{BuildNodes, NoResultCause, Observation, Workload, observe, release};
 
 /// The result of one pass over a build.
 pub(super) enum BuildProgress {

@@ -20,8 +20,7 @@ use mosb_reconcile::Problem;
 use mosb_reconcile::waits::BUILD_ATTEMPT_MAX;
 use mosb_reconcile::write::Patch;
 use mosb_types::ErrorClass;
-use mosb_workload::BuildNodes;
-use mosb_workload::{NoResultCause, Workload, kind, release};
+use mosb_workload::{BuildNodes, NoResultCause, Workload, kind, release};
 
 impl<'a> DecisionBuilder<'a> {
     /// Creates the workload of this attempt.

@@ -9,8 +9,7 @@ use mosb_cluster::node_pool::{
     CONTROL_PLANE_POOL, PoolSelectors, has_control_plane_label, node_platform,
 };
 use mosb_image::Platform;
-use mosb_workload::BuildNodes;
-use mosb_workload::MachineRole;
+use mosb_workload::{BuildNodes, MachineRole};
 
 /// The nodes of a pool by platform; without their names if all have the same one.
 pub(super) fn platforms(

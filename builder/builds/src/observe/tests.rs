@@ -5,8 +5,7 @@ use mosb_api::MachineOsConfig;
 use mosb_cluster::cluster_cache::{ManagedObject, SeenNode};
 use mosb_cluster::cluster_names::OTHER_BUILDER;
 use mosb_reconcile::watch::WatchState;
-use mosb_workload::BuildNodes;
-use mosb_workload::MachineRole;
+use mosb_workload::{BuildNodes, MachineRole};
 use serde_json::{Value, json};
 
 fn fill<T: serde::de::DeserializeOwned + PartialEq>(

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerState, Pod};
 const SIDECAR: &str = "wait-for-done";
 
 /// The containers in the order in which they run, and last the sidecar, which runs beside them.
-pub(super) fn container_names(pod: &Pod) -> Vec<String> {
+pub fn container_names(pod: &Pod) -> Vec<String> {
     let spec = pod.spec.as_ref();
     let init = spec.and_then(|spec| spec.init_containers.as_ref());
     let main = spec.map(|spec| &spec.containers);
@@ -17,7 +17,7 @@ pub(super) fn container_names(pod: &Pod) -> Vec<String> {
 }
 
 /// Whether a container has started; none if the pod does not report it.
-pub(super) fn has_started(pod: &Pod, container: &str) -> Option<bool> {
+pub fn has_started(pod: &Pod, container: &str) -> Option<bool> {
     let status = pod.status.as_ref()?;
     let init = status.init_container_statuses.iter().flatten();
     let mut all = init.chain(status.container_statuses.iter().flatten());
