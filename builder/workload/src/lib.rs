@@ -2,7 +2,8 @@
 //!
 //! Input: a [`JobRequest`]. Output: the [`Workload`] (a [`job()`], a [`pod()`] or an OpenShift
 //! Build) and its [`inputs()`], from `job-templates/`, filled field by field. Invariant: credentials are
-//! only in Secrets, and each container can read only those that it needs.
+//! only in Secrets, and each container can read only those that it needs. The [`sidecar`] runs in their
+//! pods and brings the result back.
 
 mod check_job;
 mod check_progress;

@@ -1,5 +1,5 @@
 //! Resolves lookups: what would be built, whether a registry has an image, and others. One of them writes:
-//! it signs an image, and does again what is missing.
+//! it signs an image while the Lease is held, and does again what is missing.
 //!
 //! A plan is cached here, with the credentials that it was made with, for the actions that follow.
 //! Credentials never enter a snapshot or a log.
