@@ -30,6 +30,8 @@ pub enum Fault {
     Delay(Duration),
     /// Answers without the registry: a status and an optional header.
     Answer(u16, Option<(&'static str, String)>),
+    /// Answers without the registry: 200 and this JSON.
+    Json(String),
 }
 
 impl Fault {
@@ -160,6 +162,10 @@ fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
             head.drain(&mut client)?;
             let header = header.as_ref().map(|(name, value)| (*name, value.as_str()));
             return http::answer(&mut &stream, *status, header.as_slice(), "");
+        }
+        Some(Fault::Json(text)) => {
+            head.drain(&mut client)?;
+            return http::answer(&mut &stream, 200, &[("content-type", "application/json")], text);
         }
         Some(Fault::Delay(time)) => thread::sleep(*time),
         Some(Fault::CutAnswer | Fault::CutBody(_) | Fault::CutUpload(_)) | None => {}

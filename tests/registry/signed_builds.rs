@@ -179,6 +179,26 @@ async fn evidence_is_attached_before_the_tags_move() {
     }
 }
 
+/// A registry that makes the list of referrers itself, and lost what was pushed at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_referrers_are_pushed_again() {
+    let fixture = Fixture::new();
+    let lists = AtomicUsize::new(0);
+    fixture.proxy.rule(move |seen| {
+        let is_list = seen.head.path().contains("/referrers/");
+        let is_first = is_list && lists.fetch_add(1, Ordering::SeqCst) == 0;
+        is_first.then(|| Fault::Json(json!({ "manifests": [] }).to_string()))
+    });
+    let built = fixture.sign("os/worker", "os.key").ok().json();
+    let digest: Digest = built["digest"].as_str().unwrap().parse().unwrap();
+    let put = fixture.manifests_put();
+    for kind in [AttachmentKind::Signature, AttachmentKind::Attestation] {
+        let manifest = fixture.get(&format!("os/worker/manifests/{}", kind.tag(&digest))).await;
+        let by_digest = Digest::of(&manifest.unwrap()).to_string();
+        assert!(put.contains(&by_digest), "{kind:?}: {put:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_have_digests_and_no_secrets() {
     let fixture = Fixture::new();

@@ -21,6 +21,9 @@ use crate::upload::ManifestPut;
 
 /// Tries to add to a tag that others change, too.
 const TRIES: usize = 8;
+/// Tries to get what is attached into a list that the registry makes. A long list has several pages,
+/// and only the first one is read.
+const LIST_TRIES: usize = 3;
 
 impl Client {
     /// Attaches evidence to an image, until what the registry returns verifies. Returns whether
@@ -46,7 +49,7 @@ pub(super) async fn attach(
         .buffered(parallel)
         .try_collect()
         .await?;
-    add_referrers(remote, &evidence.subject.digest, &attached).await?;
+    list_referrers(remote, &evidence.subject.digest, &attached).await?;
     Ok(attached.iter().any(|attachment| !attachment.written_over.is_empty()))
 }
 
@@ -119,16 +122,43 @@ async fn put(
     }
 }
 
-/// In a registry without the API, the list of referrers is a tag, which clients keep (OCI
-/// distribution spec 1.1, "Referrers Tag Schema").
-async fn add_referrers(
+/// Sees to it that what is attached is among the referrers. A registry with the API makes the list
+/// itself, but one that does not lock it (olareg 0.1.2) loses what is pushed at the same time, so that
+/// is pushed again.
+async fn list_referrers(
     remote: &Remote,
     digest: &Digest,
     attached: &[Attachment],
 ) -> Result<(), Error> {
-    if referrers_api(remote, digest).await?.is_some() {
-        return Ok(());
+    for _ in 0..LIST_TRIES {
+        let Some(listed) = referrers_api(remote, digest).await? else {
+            return add_to_tag(remote, digest, attached).await;
+        };
+        let attached = attached.iter().map(|it| (Digest::of(&it.manifest), &it.manifest));
+        let is_lost = |(digest, _): &(Digest, _)| listed.iter().all(|it| it.digest != *digest);
+        let lost: Vec<_> = attached.filter(is_lost).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        for (digest, manifest) in lost {
+            // Not by its tag, which others may have changed since.
+            put(remote, &digest.to_string(), OCI_MANIFEST, manifest).await?;
+        }
     }
+    tracing::warn!(
+        "{}: the registry does not list its signatures or attestations among its referrers; tools that look there don't find them",
+        remote.named(&digest.to_string())
+    );
+    Ok(())
+}
+
+/// In a registry without the API, the list of referrers is a tag, which clients keep (OCI
+/// distribution spec 1.1, "Referrers Tag Schema").
+async fn add_to_tag(
+    remote: &Remote,
+    digest: &Digest,
+    attached: &[Attachment],
+) -> Result<(), Error> {
     let tag = referrers_tag(digest);
     let entry = |attachment: &Attachment| {
         let mut entry = json!(BlobRef::of(OCI_MANIFEST, &attachment.manifest));

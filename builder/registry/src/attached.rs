@@ -159,11 +159,10 @@ impl Client {
     pub async fn referrers(&self, image: &PinnedRef) -> Result<Vec<Referrer>, Error> {
         let digest = image.digest();
         let (remote, _) = self.pulling(&image.clone().into())?.swap_remove(0);
-        let index = match referrers_api(&remote, &digest).await? {
-            Some(index) => Some(index),
-            None => find(&remote, &referrers_tag(&digest)).await?,
-        };
-        let Some(index) = index else {
+        if let Some(referrers) = referrers_api(&remote, &digest).await? {
+            return Ok(referrers);
+        }
+        let Some(index) = find(&remote, &referrers_tag(&digest)).await? else {
             return Ok(Vec::new());
         };
         let read: Result<Referrers, _> = serde_json::from_slice(&index);
@@ -253,11 +252,11 @@ pub(super) async fn find(remote: &Remote, reference: &str) -> Result<Option<Byte
     }
 }
 
-/// The index of referrers by the API; `None` if the registry doesn't have it.
+/// The referrers by the API; `None` if the registry doesn't have it.
 pub(super) async fn referrers_api(
     remote: &Remote,
     digest: &Digest,
-) -> Result<Option<Bytes>, Error> {
+) -> Result<Option<Vec<Referrer>>, Error> {
     let repository = remote.repository();
     let mut call = remote.call(Method::GET, &format!("referrers/{digest}")).await?;
     call = call.header(ACCEPT, OCI_INDEX);
@@ -276,7 +275,10 @@ pub(super) async fn referrers_api(
             found: answer.body.len() as u64,
         }),
         // Whatever answers in the place of a registry without the API has no index.
-        200 if serde_json::from_slice::<Referrers>(&answer.body).is_ok() => Ok(Some(answer.body)),
+        200 => {
+            let listed: Option<Referrers> = serde_json::from_slice(&answer.body).ok();
+            Ok(listed.map(|listed| listed.manifests))
+        }
         _ => Ok(None),
     }
 }
