@@ -179,23 +179,29 @@ async fn evidence_is_attached_before_the_tags_move() {
     }
 }
 
-/// A registry that makes the list of referrers itself, and lost what was pushed at the same time.
+/// A registry that makes the list of referrers itself, and lost what was pushed at the same time: once,
+/// and each time.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_referrers_are_pushed_again() {
     let fixture = Fixture::new();
-    let lists = AtomicUsize::new(0);
-    fixture.proxy.rule(move |seen| {
-        let is_list = seen.head.path().contains("/referrers/");
-        let is_first = is_list && lists.fetch_add(1, Ordering::SeqCst) == 0;
-        is_first.then(|| Fault::Json(json!({ "manifests": [] }).to_string()))
-    });
-    let built = fixture.sign("os/worker", "os.key").ok().json();
-    let digest: Digest = built["digest"].as_str().unwrap().parse().unwrap();
-    let put = fixture.manifests_put();
-    for kind in [AttachmentKind::Signature, AttachmentKind::Attestation] {
-        let manifest = fixture.get(&format!("os/worker/manifests/{}", kind.tag(&digest))).await;
-        let by_digest = Digest::of(&manifest.unwrap()).to_string();
-        assert!(put.contains(&by_digest), "{kind:?}: {put:?}");
+    for (repository, lost, pushes) in [("os/once", 1, 1), ("os/each-time", usize::MAX, 2)] {
+        let lists = AtomicUsize::new(0);
+        fixture.proxy.rule(move |seen| {
+            let is_list = seen.head.path().contains("/referrers/");
+            let is_lost = is_list && lists.fetch_add(1, Ordering::SeqCst) < lost;
+            is_lost.then(|| Fault::Json(json!({ "manifests": [] }).to_string()))
+        });
+        let built = fixture.sign(repository, "os.key").ok();
+        let is_warned = built.stderr.contains("`mosb sign` pushes them again");
+        assert_eq!(is_warned, lost > 1, "{repository}: {built:?}");
+        let digest: Digest = built.json()["digest"].as_str().unwrap().parse().unwrap();
+        let put = fixture.manifests_put();
+        for kind in [AttachmentKind::Signature, AttachmentKind::Attestation] {
+            let path = format!("{repository}/manifests/{}", kind.tag(&digest));
+            let by_digest = Digest::of(&fixture.get(&path).await.unwrap()).to_string();
+            let pushed = put.iter().filter(|put| **put == by_digest).count();
+            assert_eq!(pushed, pushes, "{repository}: {kind:?}: {put:?}");
+        }
     }
 }
 

@@ -21,9 +21,9 @@ use crate::upload::ManifestPut;
 
 /// Tries to add to a tag that others change, too.
 const TRIES: usize = 8;
-/// Tries to get what is attached into a list that the registry makes. A long list has several pages,
-/// and only the first one is read.
-const LIST_TRIES: usize = 3;
+/// How often a list that the registry makes is read. A long list has several pages, and only the first
+/// one is read.
+const LIST_READS: usize = 3;
 
 impl Client {
     /// Attaches evidence to an image, until what the registry returns verifies. Returns whether
@@ -130,7 +130,7 @@ async fn list_referrers(
     digest: &Digest,
     attached: &[Attachment],
 ) -> Result<(), Error> {
-    for _ in 0..LIST_TRIES {
+    for reads_left in (0..LIST_READS).rev() {
         let Some(listed) = referrers_api(remote, digest).await? else {
             return add_to_tag(remote, digest, attached).await;
         };
@@ -140,13 +140,16 @@ async fn list_referrers(
         if lost.is_empty() {
             return Ok(());
         }
+        if reads_left == 0 {
+            break;
+        }
         for (digest, manifest) in lost {
             // Not by its tag, which others may have changed since.
             put(remote, &digest.to_string(), OCI_MANIFEST, manifest).await?;
         }
     }
     tracing::warn!(
-        "{}: the registry does not list its signatures or attestations among its referrers; tools that look there don't find them",
+        "{}: its signatures or attestations are not on the first page of its referrers, so tools that look there may not find them; if the registry has no more pages, `mosb sign` pushes them again",
         remote.named(&digest.to_string())
     );
     Ok(())

@@ -53,7 +53,8 @@ enum Error {
     Plan(#[from] PlanError),
 }
 
-/// Signs images, and only while the Lease is held: a registry does not refuse what another controller writes.
+/// Signs images, and only while the Lease is held: a registry does not refuse what another
+/// controller writes.
 #[derive(Debug)]
 pub struct Signer {
     keys: SigningKeys,

@@ -1,8 +1,8 @@
 //! The command line: arguments, output, exit codes.
 //!
 //! Input: the command line and the environment. Output: a result on stdout, progress on stderr, and
-//! an exit code. Invariant: nothing is decided here about images. `Command` lists the commands. Each has a
-//! file or a folder with its arguments, a `run` that calls the crates below, and the object that it prints.
+//! an exit code. `Command` lists the commands. Those that need no cluster, and what all share, are in
+//! [`mosb_commands`].
 
 mod boot_images;
 #[cfg(feature = "cluster")]
